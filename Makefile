@@ -1,0 +1,44 @@
+# Two commands matter: `make demo` runs the main job, `make test` the whole test suite. Each sets up
+# what it needs in .venv; nothing is installed outside of it.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+export OMP_NUM_THREADS := 1
+
+.PHONY: demo test quick check bench clean
+
+demo: $(VENV)/.base
+	$(BIN)/awm demo
+
+test: check
+	$(BIN)/pytest
+
+quick: $(VENV)/.dev
+	$(BIN)/pytest -m "not slow and not server and not browser"
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.dev
+	$(BIN)/python bench/rendering.py
+	$(BIN)/python bench/scoring.py
+	$(BIN)/python bench/harness.py
+
+$(VENV)/.base: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "Python 3.11 or newer is needed; name it with make PYTHON=python3.12"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "Python 3.11 or newer is needed; name it with make PYTHON=python3.12"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,server]'
+	@touch $(VENV)/.base $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

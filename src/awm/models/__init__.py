@@ -1,0 +1,1 @@
+"""Chat models: one protocol, and the adapters behind it."""

@@ -1,0 +1,33 @@
+"""From a model spec to a model: `openai:…`, `scripted:…`, `lexical`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from awm.errors import ConfigError
+from awm.models.chat import ChatModel, ModelSettings
+from awm.models.lexical import LexicalModel
+from awm.models.openai import OpenAIModel
+from awm.models.scripted import ScriptedModel
+
+_KINDS: dict[str, Callable[[ModelSettings], ChatModel]] = {
+    "openai": OpenAIModel,
+    "scripted": ScriptedModel.from_settings,
+    "lexical": LexicalModel,
+}
+
+
+def build_model(settings: ModelSettings) -> ChatModel:
+    """Make the model that a spec names.
+
+    Raises:
+        ConfigError: the spec is not one of the documented forms, or its file or key is missing.
+    """
+    kind = settings.spec.partition(":")[0]
+    if kind not in _KINDS:
+        raise ConfigError(
+            f"a model spec begins with {kind!r}; the part before the first ':' must be one of "
+            f"{', '.join(_KINDS)}; for example lexical, scripted:replies.jsonl or "
+            "openai:Qwen/Qwen3-VL-4B-Instruct@http://localhost:8000/v1"
+        )
+    return _KINDS[kind](settings)
