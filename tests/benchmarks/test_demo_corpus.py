@@ -103,7 +103,7 @@ def test_printed_page_numbers_start_after_the_front_matter(path: Path) -> None:
 def test_questions_have_the_documented_fields_and_unique_ids() -> None:
     documented = re.findall(r"^\| `(\w+)` \| (?:string|list)", CARD, flags=re.MULTILINE)
 
-    assert len(QUESTIONS) == 16
+    assert len(QUESTIONS) == 20
     assert all(list(question) == documented for question in QUESTIONS)
     assert len({question["id"] for question in QUESTIONS}) == len(QUESTIONS)
     assert len({question["question"] for question in QUESTIONS}) == len(QUESTIONS)

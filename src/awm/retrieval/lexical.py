@@ -20,19 +20,23 @@ no suffixes stripped, but pairs     0.317  0.543  0.644
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Collection
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
 from awm.documents import Document
 from awm.retrieval.retriever import Hit
+
+if TYPE_CHECKING:
+    import bm25s
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Scripts written without spaces: each character is a term, and pairs stand in for words."""
@@ -137,6 +141,10 @@ class BM25Retriever:
         terms = [tokenize(text) for text in document.page_texts()]
         if not any(terms):
             return None
+        import bm25s  # takes 0.1 s where scipy is installed, and most commands never search
+
+        # It sets its own level to DEBUG at import, and would tell of every index that it builds.
+        logging.getLogger("bm25s").setLevel(logging.WARNING)
         index = bm25s.BM25(k1=self.k1, b=self.b)
         index.index(terms, create_empty_token=False, show_progress=False)
         return index

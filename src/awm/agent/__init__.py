@@ -1,0 +1,1 @@
+"""The agent: tools, environment, episodes, the frozen reader, and the baselines."""
