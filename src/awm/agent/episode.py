@@ -245,7 +245,15 @@ async def run_episode(
 
     Returns:
         The record. Errors of the endpoint, the document or the agent are in it, not raised.
+
+    Raises:
+        ValueError: `document` is not the one that `question` is about.
     """
+    if question.document_id != document.id:
+        raise ValueError(
+            f"question {question.id!r} is about {question.document_id!r}, and the document is "
+            f"{document.id!r}"
+        )
     source = DrawnPages(document, render or RenderSettings(), cache)
     rules = settings or AgentSettings()
     log = _Log()

@@ -1,4 +1,7 @@
-"""From a model spec to a model: `openai:…`, `scripted:…`, `lexical`."""
+"""From a model spec to a model: `openai:…`, `transformers:…`, `scripted:…`, `pocket`, `lexical`.
+
+Local models import torch when they are made, not before.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ from awm.errors import ConfigError
 from awm.models.chat import ChatModel, ModelSettings
 from awm.models.lexical import LexicalModel
 from awm.models.openai import OpenAIModel
+from awm.models.pocket import PocketModel
 from awm.models.scripted import ScriptedModel
+from awm.models.transformers import TransformersModel
 
 _KINDS: dict[str, Callable[[ModelSettings], ChatModel]] = {
     "openai": OpenAIModel,
     "scripted": ScriptedModel.from_settings,
     "lexical": LexicalModel,
+    "pocket": PocketModel,
+    "transformers": TransformersModel,
 }
 
 

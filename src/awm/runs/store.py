@@ -1,0 +1,174 @@
+"""A run folder: made, resumed, locked and read."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from awm.agent.episode import Episode
+from awm.agent.reader import Reading
+from awm.errors import RunMismatchError, RunStoreError
+from awm.runs.journal import Journal, write_atomically
+from awm.runs.manifest import RunManifest, compare_manifests, read_manifest
+from awm.runs.records import (
+    DocumentRecord,
+    ExampleRecord,
+    RereadingRecord,
+    ScoreRecord,
+    SessionRecord,
+)
+
+
+class RunStore:
+    """A run folder. Make one with `create_or_resume` (to write) or `open_run` (to read)."""
+
+    def __init__(self, path: Path, manifest: RunManifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.examples = Journal(path / "examples.jsonl", ExampleRecord)
+        self.documents = Journal(path / "documents.jsonl", DocumentRecord)
+        self.episodes = Journal(path / "episodes.jsonl", Episode)
+        self.readings = Journal(path / "readings.jsonl", Reading)
+        self.scores = Journal(path / "scores.jsonl", ScoreRecord)
+        self.rereadings = Journal(path / "rereadings.jsonl", RereadingRecord)
+        self.sessions = Journal(path / "sessions.jsonl", SessionRecord)
+        self._lock_fd: int | None = None
+
+    @property
+    def _written(
+        self,
+    ) -> tuple[
+        Journal[DocumentRecord],
+        Journal[Episode],
+        Journal[Reading],
+        Journal[ScoreRecord],
+        Journal[RereadingRecord],
+        Journal[SessionRecord],
+    ]:
+        return (
+            self.documents,
+            self.episodes,
+            self.readings,
+            self.scores,
+            self.rereadings,
+            self.sessions,
+        )
+
+    def final_scores(self) -> Iterator[ScoreRecord]:
+        """Give the latest score record of each question, in the order of the run's questions."""
+        latest = {record.question_id: record for record in self.scores.read()}
+        for example in self.examples.read():
+            if example.question_id in latest:
+                yield latest[example.question_id]
+
+    def sync(self) -> None:
+        """Force every journal to the disk."""
+        for journal in self._written:
+            journal.sync()
+
+    def close(self) -> None:
+        """Sync, close the journals and release the lock."""
+        with contextlib.suppress(OSError):
+            self.sync()
+        for journal in self._written:
+            journal.close()
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _acquire(self) -> None:
+        self._lock_fd = lock_folder(self.path)
+
+
+def lock_folder(path: Path) -> int:
+    """Lock a run folder for writing, until the file descriptor that this gives is closed.
+
+    Raises:
+        RunMismatchError: another process writes it.
+    """
+    fd = os.open(path / "run.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise RunMismatchError(
+            f"another process is writing {path}; wait for it, or choose another --run"
+        ) from error
+    return fd
+
+
+def create_or_resume(
+    path: Path, manifest: RunManifest, examples: list[ExampleRecord], session: SessionRecord
+) -> RunStore:
+    """Open a run folder for writing: a new one, or one that was made with the same settings.
+
+    Args:
+        path: the folder; made when it is not there.
+        manifest: what this evaluation is.
+        examples: its questions with their gold.
+        session: a line for sessions.jsonl.
+
+    Raises:
+        RunMismatchError: the folder holds another run, or another process writes it.
+        RunStoreError: the folder is damaged, or cannot be made.
+    """
+    store = RunStore(path, manifest)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        store._acquire()  # the store's own constructor function
+    except OSError as error:
+        raise RunStoreError(
+            f"{path} cannot be used as a run folder: {error}; choose another --run"
+        ) from error
+    try:
+        if (path / "manifest.json").exists():
+            old = read_manifest(path)
+            differences = compare_manifests(old, manifest)
+            if differences:
+                raise RunMismatchError(
+                    f"{path} was made with other settings:\n  "
+                    + "\n  ".join(differences)
+                    + "\nChoose another --run, or the same settings to resume."
+                )
+            store.manifest = old
+        elif any(journal.path.exists() for journal in store._written):
+            raise RunStoreError(
+                f"{path} holds journals and no manifest.json, so nothing says what they are; "
+                "restore the manifest, or choose another --run"
+            )
+        else:
+            write_atomically(
+                path / "examples.jsonl",
+                b"".join(e.model_dump_json().encode() + b"\n" for e in examples),
+            )
+            write_atomically(
+                path / "manifest.json", manifest.model_dump_json(indent=2).encode() + b"\n"
+            )
+        for journal in store._written:
+            journal.open()
+        store.sessions.append(session)
+    except OSError as error:
+        store.close()
+        raise RunStoreError(f"{path} cannot be written: {error}") from error
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def open_run(path: Path) -> RunStore:
+    """Open a run folder for reading; also while another process writes it.
+
+    Raises:
+        RunStoreError: it is not a run folder.
+    """
+    return RunStore(path, read_manifest(path))

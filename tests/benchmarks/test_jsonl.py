@@ -1,0 +1,187 @@
+"""The user's own questions: what is taken, and how faults are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awm.benchmarks import load_benchmark
+from awm.errors import BenchmarkError, ConfigError
+from towns import question_row, write_corpus, write_jsonl, write_pdf
+
+ROW: dict[str, Any] = {"question": "How much?", "document": "a.pdf", "answer": 1}
+
+
+def test_a_folder_and_its_file_load_the_same_questions(tmp_path: Path) -> None:
+    folder = write_corpus(tmp_path, 5)
+
+    by_folder = load_benchmark("jsonl", folder)
+    by_file = load_benchmark("jsonl", folder / "questions.jsonl")
+
+    assert by_folder.examples == by_file.examples
+    assert by_folder.dataset_hash == by_file.dataset_hash
+    assert [example.question.id for example in by_folder.examples] == [
+        f"town-{i:02}" for i in range(5)
+    ]
+    assert by_folder.examples[4].gold.evidence_pages == (1,)
+    assert by_folder.problems == ()
+
+
+def test_documents_may_lie_beside_the_file_or_in_a_folder_documents(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    write_pdf(tmp_path / "a.pdf", [0])
+    write_pdf(tmp_path / "documents" / "b.pdf", [1, 2])
+    rows = [ROW, {**ROW, "document": "b.pdf"}]
+    write_jsonl(tmp_path / "questions.jsonl", rows)
+
+    benchmark = load_benchmark("jsonl", tmp_path)
+
+    counts = []
+    for example in benchmark.examples:
+        with benchmark.open_document(example.question.document_id) as document:
+            counts.append(document.page_count)
+    assert counts == [1, 2]
+
+
+def test_faulty_documents_are_named_and_counted_and_the_rest_runs(tmp_path: Path) -> None:
+    write_pdf(tmp_path / "good.pdf", [0])
+    (tmp_path / "empty.pdf").touch()
+    (tmp_path / "text.pdf").write_text("hello")
+    rows = [
+        question_row(0, "good.pdf", 1),
+        question_row(1, "gone.pdf", 1),
+        question_row(2, "empty.pdf", 1),
+        question_row(3, "text.pdf", 1),
+        question_row(4, "gone.pdf", 1),
+        question_row(5, "good.pdf", 2),
+        question_row(6, "good.pdf", 0),
+    ]
+    write_jsonl(tmp_path / "questions.jsonl", rows)
+
+    benchmark = load_benchmark("jsonl", tmp_path)
+
+    assert [e.question.id for e in benchmark.examples] == ["town-00", "town-05", "town-06"]
+    assert benchmark.n_dataset == 7
+    assert benchmark.missing_documents == ["gone.pdf"]
+    assert [(p.kind, p.document_id, p.n_questions) for p in benchmark.problems] == [
+        ("missing_document", "gone.pdf", 2),
+        ("unreadable_document", "empty.pdf", 1),
+        ("unreadable_document", "text.pdf", 1),
+        ("evidence_outside_document", "good.pdf", 1),
+        ("evidence_outside_document", "good.pdf", 1),
+    ]
+    assert "'town-05': evidence pages [2] are outside 1 to 1" in benchmark.problems[3].message
+    assert [e.gold.evidence_pages for e in benchmark.examples] == [(1,), (), ()]
+    assert [e.gold.annotated_pages for e in benchmark.examples] == [(1,), (2,), (0,)]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"question": None}, "line 2, question: "),
+        ({"question": ""}, "line 2, question: "),
+        ({"document": 3}, "line 2, document: "),
+        ({"document": "a\0b"}, "line 2, document: a path cannot hold a NUL"),
+        ({"answer": None}, "line 2, answer: must be text"),
+        ({"answer": True}, "line 2, answer: must be text"),
+        ({"answer": {"a": 1}}, "line 2, answer: must be text"),
+        ({"answer": [["nested"]]}, "line 2, answer: must be text"),
+        ({"answer": 2**64}, "line 2, answer: must be text"),
+        ({"answer": float("nan")}, "line 2, answer: must be text"),
+        ({"answer_format": "Integer"}, "line 2, answer_format: "),
+        ({"evidence_pages": ["3"]}, "line 2, evidence_pages.0: "),
+        ({"evidence_pages": 3}, "line 2, evidence_pages: "),
+        ({"evidence_page": [3]}, "line 2, evidence_page: "),
+        ({"id": ""}, "line 2, id: "),
+    ],
+)
+def test_a_faulty_field_is_named_with_its_line(
+    tmp_path: Path, change: dict[str, Any], complaint: str
+) -> None:
+    path = write_jsonl(tmp_path / "q.jsonl", [ROW, ROW | change])
+
+    with pytest.raises(BenchmarkError) as refused:
+        load_benchmark("jsonl", path)
+
+    assert f"{path}, {complaint}" in str(refused.value)
+
+
+@pytest.mark.parametrize("field", ["question", "document", "answer"])
+def test_a_field_that_is_not_there_is_named(tmp_path: Path, field: str) -> None:
+    row = {key: value for key, value in ROW.items() if key != field}
+
+    with pytest.raises(BenchmarkError, match=f"line 1, {field}: Field required"):
+        load_benchmark("jsonl", write_jsonl(tmp_path / "q.jsonl", [row]))
+
+
+@pytest.mark.parametrize("line", ["[1, 2]", "not JSON", '{"question": "a"', '"text"', "{}{}"])
+def test_a_line_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text(f"{json.dumps(ROW)}\n\n{line}\n")
+
+    with pytest.raises(BenchmarkError, match="line 3, "):
+        load_benchmark("jsonl", path)
+
+
+def test_line_separators_within_a_text_and_a_byte_order_mark_are_no_line_ends(
+    tmp_path: Path,
+) -> None:
+    write_pdf(tmp_path / "a.pdf", [0])
+    row = json.dumps(ROW | {"question": "one\u2028two\x85three"}, ensure_ascii=False)
+    (tmp_path / "q.jsonl").write_bytes(b"\xef\xbb\xbf" + row.encode() + b"\r\n")
+
+    benchmark = load_benchmark("jsonl", tmp_path / "q.jsonl")
+
+    assert benchmark.examples[0].question.text == "one\u2028two\x85three"
+
+
+def test_the_same_id_twice_is_refused(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "q.jsonl", [ROW | {"id": "x"}, ROW | {"id": "x"}])
+
+    with pytest.raises(BenchmarkError, match="the id 'x' stands more than once"):
+        load_benchmark("jsonl", path)
+
+
+def test_questions_without_an_id_get_one_that_stays(tmp_path: Path) -> None:
+    write_pdf(tmp_path / "a.pdf", [0])
+    path = write_jsonl(tmp_path / "q.jsonl", [ROW, ROW, ROW | {"question": "Else?"}])
+    reordered = write_jsonl(tmp_path / "r.jsonl", [ROW | {"question": "Else?"}, ROW])
+
+    ids = [example.question.id for example in load_benchmark("jsonl", path).examples]
+    others = [example.question.id for example in load_benchmark("jsonl", reordered).examples]
+
+    assert ids[0].startswith("a.pdf-")
+    assert ids[1] == f"{ids[0]}-2"
+    assert others == [ids[2], ids[0]]
+
+
+def test_the_hash_follows_the_questions_and_not_their_layout(tmp_path: Path) -> None:
+    write_pdf(tmp_path / "a.pdf", [0])
+    path = write_jsonl(tmp_path / "q.jsonl", [ROW])
+    spaced = tmp_path / "spaced.jsonl"
+    spaced.write_text(json.dumps(dict(reversed(ROW.items())), separators=(" , ", " : ")) + "\n\n")
+    other = write_jsonl(tmp_path / "other.jsonl", [ROW | {"answer": 2}])
+
+    hashes = [load_benchmark("jsonl", file).dataset_hash for file in (path, spaced, other)]
+
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"\xff\xfe\x00"])
+def test_a_file_without_questions_is_refused_by_name(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "q.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(BenchmarkError, match=r"q\.jsonl (cannot be read|holds no question)"):
+        load_benchmark("jsonl", path)
+
+
+def test_an_unknown_benchmark_and_missing_data_are_refused() -> None:
+    with pytest.raises(ConfigError, match="benchmark 'nope' is none of: demo"):
+        load_benchmark("nope", None)
+    with pytest.raises(ConfigError, match="'jsonl' needs --data"):
+        load_benchmark("jsonl", None)
