@@ -1,0 +1,185 @@
+"""Terminal tables of a controlled memory comparison."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from awm.analysis.intervention_figures import (
+    ArmAudit,
+    ArmDifference,
+    CellRow,
+    InterventionReport,
+)
+from awm.analysis.intervention_records import Arm
+from awm.analysis.statistics import Estimate
+from awm.report.tables import format_interval, format_share
+
+_SHORT_CELLS = {
+    "memory_supported_correct": "supported",
+    "memory_missing_correct": "missing",
+    "answering_error": "answering",
+    "unresolved_error": "unresolved",
+    "unmeasured": "unmeasured",
+}
+_LEGEND = """\
+supported: answer right, and memory right       missing: answer right, memory cannot carry it
+answering: answer wrong, memory right    unresolved: both wrong"""
+_MEASURES = {"final": "final", "memory": "memory"}
+
+
+def print_intervention(report: InterventionReport, console: Console) -> None:
+    """Print the rates, the differences, the breakdown, the audits and what limits them."""
+    _say(console, _heading(report))
+    console.print(_rates(report))
+    if report.differences:
+        console.print(_differences(report.differences))
+    console.print(_breakdown(report))
+    if report.cell_transitions:
+        console.print(_transitions(report))
+    console.print(_LEGEND, style="dim", highlight=False, soft_wrap=True)
+    for line in _audit_lines(report):
+        _say(console, line)
+    for warning in report.warnings:
+        _say(console, f"WARNING: {warning}.")
+    if report.n_unmeasured:
+        _say(
+            console,
+            f"{report.n_unmeasured} pairs of answers are unmeasured; the same command retries them."
+            if report.title.get("run")
+            else f"{report.n_unmeasured} rows are unmeasured.",
+        )
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _heading(report: InterventionReport) -> str:
+    title = report.title
+    if "log" in title:
+        return f"{title['log']}: {report.n_questions} questions, binary rates (score > 0)"
+    sees = "sees the gold pages" if title["generator_sees_pages"] else "sees no page"
+    left_out = sum(title["n_left_out"].values())
+    reasons = "; ".join(f"{n} {reason}" for reason, n in title["n_left_out"].items())
+    return (
+        f"{title['benchmark']}, {report.n_questions} questions of {title['source']} "
+        f"({title['source_setting']}), binary rates (score > 0): generator {title['generator']} "
+        f"({sees}), reader {title['reader']}, improved by {title['writer'] or '-'}, judge "
+        f"{title['judge']}" + (f"; {left_out} left out ({reasons})" if left_out else "")
+    )
+
+
+def _table(*columns: str, left: int = 1) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for number, column in enumerate(columns):
+        justify: Literal["left", "right"] = "left" if number < left else "right"
+        table.add_column(column, justify=justify, no_wrap=True)
+    return table
+
+
+def _rates(report: InterventionReport) -> Table:
+    table = _table("memory", "final", "95 %", "right", "memory only", "95 %", "right", "n")
+    for figures in report.arms:
+        table.add_row(
+            figures.arm,
+            format_share(figures.final.value),
+            format_interval(figures.final),
+            str(figures.n_final),
+            format_share(figures.memory.value),
+            format_interval(figures.memory),
+            str(figures.n_memory),
+            str(figures.n),
+        )
+    return table
+
+
+def _differences(differences: tuple[ArmDifference, ...]) -> Table:
+    table = _table(
+        "difference", "measure", "points", "95 %", "gained", "lost", "change", "p", "n", left=2
+    )
+    for each in differences:
+        test = each.test
+        table.add_row(
+            f"{each.minuend} - {each.subtrahend}",
+            _MEASURES[each.measure],
+            _signed_points(each.difference),
+            format_interval(each.difference),
+            str(test.n_only_a),
+            str(test.n_only_b),
+            f"{each.change:+d}",
+            format_p(test.p_exact),
+            str(each.difference.n),
+        )
+    return table
+
+
+def _signed_points(estimate: Estimate) -> str:
+    return "-" if estimate.value is None else f"{100 * estimate.value:+.1f}"
+
+
+def format_p(p: float) -> str:
+    """Write a p-value: three digits, or that it is below what they show."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def _breakdown(report: InterventionReport) -> Table:
+    arms: list[Arm] = [figures.arm for figures in report.arms]
+    columns = [f"{measure}\n{arm}" for measure in ("final", "memory") for arm in arms]
+    table = _table(f"by cell of\n{report.cells_from}", "n", *columns)
+    for row in report.by_cell:
+        table.add_row(_SHORT_CELLS[row.cell], str(row.n), *_counts(row, arms))
+    totals = [
+        str(sum(row.counts[arm][measure] for row in report.by_cell))
+        for measure in ("final", "memory")
+        for arm in arms
+    ]
+    table.add_row("all", str(sum(row.n for row in report.by_cell)), *totals)
+    return table
+
+
+def _counts(row: CellRow, arms: list[Arm]) -> list[str]:
+    return [str(row.counts[arm][measure]) for measure in ("final", "memory") for arm in arms]
+
+
+def _transitions(report: InterventionReport) -> Table:
+    cells = list(report.cell_transitions)
+    table = _table("from original\nto improved", *(_SHORT_CELLS[cell] for cell in cells), "all")
+    for cell, row in report.cell_transitions.items():
+        counts = [row[other] for other in cells]
+        table.add_row(_SHORT_CELLS[cell], *map(str, counts), str(sum(counts)))
+    return table
+
+
+def _audit_lines(report: InterventionReport) -> list[str]:
+    lines = []
+    if report.writing is not None:
+        w = report.writing
+        lines.append(
+            f"writing: {w['n_memories']} improved memories of {w['n_findings']} findings; "
+            f"{w['n_refusals']} refusals, {w['n_retried']} memories written twice, {w['n_lost']} "
+            f"refused for good, {w['n_empty']} left empty"
+        )
+    for audit in report.audits:
+        if audit.arm != "empty" and audit.n_memories:
+            lines += _audit_of(audit)
+    return lines
+
+
+def _audit_of(audit: ArmAudit) -> list[str]:
+    lines = []
+    if audit.n_with_pages:
+        lines.append(
+            f"{audit.arm}: {audit.n_cite_gold} of {audit.n_with_pages} memories cite a gold page, "
+            f"{audit.n_cite_only_gold} cite nothing else ({audit.n_empty} are empty)"
+        )
+    if audit.n_exact_known:
+        lines.append(
+            f"{audit.arm}: {audit.n_exact} of {audit.n_exact_known} memories hold the exact gold "
+            f"answer; of the {audit.n_remaining} others {format_share(audit.remaining.value)} "
+            f"({audit.n_remaining_positive}; 95 %: {format_interval(audit.remaining)}) are "
+            "memory-answerable, on another subset"
+        )
+    return lines
