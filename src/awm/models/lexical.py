@@ -6,7 +6,9 @@ value of the kind that the question asks for. Where others see a page image it r
 text layer, so a chart, a scan and a layout mean nothing to it. It is a floor: what a system
 scores without seeing or understanding anything. It is deterministic.
 
-Called without tools it answers from the pages or from the notes that the message holds.
+Called without tools it answers from the pages or from the notes that the message holds. Told to
+reply with `{"findings": ...}`, it writes down the sentences of the pages that carry the question
+best.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from awm.models.chat import (
     ToolCall,
     count_images,
 )
-from awm.models.lexical_answer import Passage, answer_question, best_passage
+from awm.models.lexical_answer import Passage, answer_question, best_passage, best_passages
 
 _MAX_RETRIEVALS = 3
 _ENOUGH = 0.9
 """Share of the question's words that a passage must hold for the policy to stop searching."""
+_MAX_WRITTEN = 8
+"""Most findings that it writes from pages when it is asked for findings alone."""
 _QUESTION = re.compile(r"^Question: ?(.*)", re.MULTILINE | re.DOTALL)
 _NOTE = re.compile(r"^\[p\. (\d+)\] (.*)$", re.MULTILINE)
 
@@ -64,7 +68,12 @@ class LexicalModel:
     ) -> Completion:
         """Continue the conversation by one assistant turn, deterministically."""
         question = _question(messages)
-        message = _act(messages, question) if tools else _say(_answer_directly(messages, question))
+        if tools:
+            message = _act(messages, question)
+        elif _asks_for_findings(messages):
+            message = _say(_write_findings(messages, question))
+        else:
+            message = _say(_answer_directly(messages, question))
         return Completion(
             message=message,
             images_sent=count_images(messages),
@@ -116,6 +125,24 @@ def _answer_directly(messages: Sequence[Message], question: str) -> str:
     text = "\n".join(message.text for message in messages if message.role == "user")
     notes = [Passage(note, int(page)) for page, note in _NOTE.findall(text)]
     return answer_question(question, notes)
+
+
+def _asks_for_findings(messages: Sequence[Message]) -> bool:
+    return any(m.role == "system" and '{"findings":' in m.text for m in messages)
+
+
+def _write_findings(messages: Sequence[Message], question: str) -> str:
+    pages = _seen_pages(messages)
+    written: list[dict[str, object]] = []
+    for found in best_passages(question, _passages(pages), _MAX_WRITTEN):
+        words = found.text.split()
+        for start in range(0, len(words), MAX_FINDING_WORDS):
+            text = " ".join(words[start : start + MAX_FINDING_WORDS])
+            written.append({"page": found.page, "finding": text[:MAX_FINDING_CHARACTERS].strip()})
+    if not written and pages:
+        text = " ".join(f"No text about: {question}".split()[:MAX_FINDING_WORDS])
+        written.append({"page": pages[0].number, "finding": text[:MAX_FINDING_CHARACTERS].strip()})
+    return json.dumps({"findings": written[:_MAX_WRITTEN]}, ensure_ascii=False)
 
 
 def _act(messages: Sequence[Message], question: str) -> Message:

@@ -147,6 +147,18 @@ def best_passage(question: str, passages: Sequence[Passage]) -> Found | None:
     return ranked[0] if ranked else None
 
 
+def best_passages(question: str, passages: Sequence[Passage], most: int) -> list[Found]:
+    """Find the units that carry the question best, none within another one of the same page."""
+    chosen: list[Found] = []
+    for found in _rank(question, passages):
+        if len(chosen) == most:
+            break
+        near = [other.text for other in chosen if other.page == found.page]
+        if not any(found.text in text or text in found.text for text in near):
+            chosen.append(found)
+    return chosen
+
+
 def answer_question(question: str, passages: Sequence[Passage]) -> str:
     """Answer from `passages` by a value of the kind that the question asks for."""
     ranked = _rank(question, passages)

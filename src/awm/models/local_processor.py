@@ -17,6 +17,13 @@ from transformers.processing_utils import ProcessorMixin
 
 from awm.errors import ConfigError
 
+__all__ = [
+    "ImageOnlyProcessor",
+    "Qwen2VLImageProcessorPil",
+    "load_processor",
+    "load_qwen3_vl_processor",
+]
+
 _TOKENS = {
     "image_token": "<|image_pad|>",
     "video_token": "<|video_pad|>",
@@ -42,8 +49,10 @@ class ImageOnlyProcessor(Qwen3VLProcessor):  # type: ignore[misc]
 
 
 def load_qwen3_vl_processor(folder: Path | str) -> ImageOnlyProcessor:
-    """Load the processor of a Qwen3-VL folder, through the classes: `AutoProcessor` gives back a
-    bare tokenizer where the video processor cannot be made.
+    """Load the processor of a Qwen3-VL folder.
+
+    Through the classes, because `AutoProcessor` gives back a bare tokenizer where the video
+    processor cannot be made.
     """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     images = Qwen2VLImageProcessorPil.from_pretrained(folder)

@@ -1,0 +1,166 @@
+"""`awm ask`: one question over one document."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic import BaseModel, ConfigDict
+from rich.console import Console
+
+from awm.agent.environment import AgentSettings
+from awm.agent.episode import Episode, run_episode, short_answer
+from awm.agent.reader import Reading, read_memory
+from awm.cli.async_run import run_async
+from awm.cli.errors import ENDPOINT_ERROR, shown_errors
+from awm.cli.eval import default_cache_dir
+from awm.cli.settings import build_settings, merge, read_config
+from awm.cli.terminal import open_console, plain, plain_markup
+from awm.documents import RenderCache, RenderSettings, open_document
+from awm.evaluate import EvalSettings
+from awm.models.build import build_model
+from awm.models.chat import ModelSettings
+from awm.question import Question
+from awm.retrieval import BM25Retriever
+
+
+def ask(
+    document: Annotated[Path, typer.Argument(help="A PDF, an image, or a folder of page images.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
+    model: Annotated[str | None, typer.Option(help="The agent.", metavar="SPEC")] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            help="The reader (default: the agent's model); 'none' asks no reader.", metavar="SPEC"
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file as of `awm eval`; model, reader, agent and render count."),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any setting, e.g. model.temperature=0.", metavar="NAME=VALUE"),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
+    ] = False,
+) -> None:
+    """Answer a question over a document, and show what the memory alone can answer."""
+    with shown_errors(open_console(stderr=True)):
+        values = merge(read_config(config), {"model": model, "reader": reader}, assignments or ())
+        settings = _ask_settings(values)
+        asked = run_async(_ask(document, question, settings))
+    episode, reading = asked.episode, asked.reading
+    if json:
+        typer.echo(orjson.dumps(_as_json(asked), option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(asked, open_console())
+    if episode.error is not None or (reading is not None and reading.error is not None):
+        raise typer.Exit(ENDPOINT_ERROR)
+
+
+class AskSettings(BaseModel):
+    """The part of `awm eval`'s settings that one question needs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: ModelSettings = ModelSettings(spec="lexical")
+    """The agent's policy."""
+    reader: ModelSettings | None
+    """None: the memory is not read."""
+    agent: AgentSettings = AgentSettings()
+    render: RenderSettings = RenderSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    episode: Episode
+    reading: Reading | None
+    page_count: int
+    pages_without_text: list[int]
+
+
+def _ask_settings(values: dict[str, Any]) -> AskSettings:
+    values = {"reader": values.get("model", {"spec": "lexical"}), **values}
+    other = EvalSettings.model_fields.keys() - AskSettings.model_fields.keys()
+    return build_settings(AskSettings, {k: v for k, v in values.items() if k not in other})
+
+
+async def _ask(path: Path, text: str, settings: AskSettings) -> _Asked:
+    async with contextlib.AsyncExitStack() as stack:
+        policy = build_model(settings.model)
+        stack.push_async_callback(policy.aclose)
+        reader = None
+        if settings.reader is not None:
+            reader = build_model(settings.reader)
+            stack.push_async_callback(reader.aclose)
+        document = stack.enter_context(open_document(path))
+        question = Question(id="ask", text=text, document_id=document.id)
+        episode = await run_episode(
+            question,
+            document,
+            policy,
+            BM25Retriever(),
+            settings=settings.agent,
+            render=settings.render,
+            cache=RenderCache(default_cache_dir()),
+        )
+        reading = None
+        if episode.memory is not None and reader is not None:
+            reading = await read_memory(question.id, text, episode.memory, reader)
+        return _Asked(episode, reading, document.page_count, document.pages_without_text())
+
+
+def _as_json(asked: _Asked) -> dict[str, object]:
+    episode, reading = asked.episode, asked.reading
+    return {
+        "answer": None if episode.answer is None else short_answer(episode.answer),
+        "memory": None if episode.memory is None else [f.model_dump() for f in episode.memory],
+        "memory_answer": None
+        if reading is None or reading.answer is None
+        else short_answer(reading.answer),
+        "pages_shown": episode.pages_shown,
+        "pages_without_text": asked.pages_without_text,
+        "stop_reason": episode.stop_reason,
+        "turns": episode.turns,
+        "error": episode.error.model_dump() if episode.error else None,
+        "reader_error": reading.error.model_dump() if reading and reading.error else None,
+    }
+
+
+def _print(asked: _Asked, console: Console) -> None:
+    episode, reading = asked.episode, asked.reading
+    if episode.error is not None:
+        console.print(f"[red]{episode.error.type}[/red]: {plain_markup(episode.error.message)}")
+        return
+    answer = "(no answer: the turn limit was reached)"
+    if episode.answer is not None:
+        answer = short_answer(episode.answer)
+    console.print(f"[bold]Answer[/bold]   {plain_markup(answer)}", highlight=False)
+    pages = ", ".join(map(str, episode.pages_shown)) or "none"
+    console.print(f"[bold]Memory[/bold]   ({episode.turns} turns; pages shown: {pages})")
+    for finding in episode.memory or ():
+        console.print(plain(f"  {finding.render()}"), markup=False, highlight=False)
+    if not episode.memory:
+        console.print("  (empty)")
+    if reading is not None and reading.error is not None:
+        console.print(f"[red]{reading.error.type}[/red]: {plain_markup(reading.error.message)}")
+    elif reading is not None:
+        from_memory = short_answer(reading.answer or "") or "(nothing)"
+        console.print(
+            f"[bold]Reader[/bold]   {plain_markup(from_memory)}  "
+            "[dim](from the memory alone)[/dim]",
+            highlight=False,
+        )
+    if asked.pages_without_text:
+        console.print(
+            f"[yellow]{len(asked.pages_without_text)} of {asked.page_count} pages have no text "
+            "layer[/yellow]: a lexical search cannot find them. An OCR tool that writes a text "
+            "layer, e.g. ocrmypdf, mends that.",
+            highlight=False,
+        )

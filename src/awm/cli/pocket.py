@@ -1,0 +1,65 @@
+"""`awm pocket`: train the pocket models, and keep their tokenizers in step with the prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from awm._extras import require
+from awm.cli.errors import shown_errors
+from awm.cli.terminal import open_console
+
+pocket_app = typer.Typer(
+    help="The world that fits into a laptop: a tiny model that really reads pages.",
+    no_args_is_help=True,
+)
+
+
+@pocket_app.command("train")
+def train(
+    out: Annotated[Path, typer.Option(help="Folder for the two models.")],
+    seed: Annotated[int, typer.Option(help="Of the weights and of the training documents.")] = 0,
+    generic: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of the teacher's findings that state nothing."),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Of torch.")] = 2,
+    scale: Annotated[
+        float, typer.Option(min=0.001, help="Of the number of steps; 0.01 is a smoke test.")
+    ] = 1.0,
+) -> None:
+    """Train the policy and the reader from nothing, on the CPU.
+
+    Use them with --model pocket:FOLDER --reader pocket:FOLDER.
+    """
+    console = open_console(stderr=True)
+    with shown_errors(console):
+        require("torch", "local")
+        require("transformers", "local")
+        from awm.pocket.train import PocketTraining, train_pocket
+
+        settings = PocketTraining(seed=seed, threads=threads).scaled(scale)
+        if generic is not None:
+            settings = settings.model_copy(update={"generic_share": generic})
+
+        def tell(line: str) -> None:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        train_pocket(settings, out, tell)
+
+
+@pocket_app.command("tokenizer")
+def tokenizer(
+    folder: Annotated[Path, typer.Argument(help="A folder of `awm pocket train`.")],
+) -> None:
+    """Write the tokenizers anew after a change of the prompts; the weights stay."""
+    console = open_console(stderr=True)
+    with shown_errors(console):
+        require("torch", "local")
+        require("transformers", "local")
+        from awm.pocket.train import refresh_tokenizers
+
+        for path in refresh_tokenizers(folder):
+            console.print(f"written: {path}", markup=False, soft_wrap=True)

@@ -1,0 +1,278 @@
+"""Stage 3: a frozen reader of a million parameters, that believes only what the memory states.
+
+It learns the task of `awm.agent.reader` on generated memories: the answer where the findings state
+it, and "Not answerable" where they do not, whatever they promise. What it must not fall for makes
+up half of its training: generic findings, findings about another subject or another kind of fact,
+one half of a comparison, findings cut short or scrambled, and an empty memory. A finding with a
+wrong number gives that wrong number.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from awm.agent.reader import reader_messages
+from awm.memory import Finding
+from awm.models.chat import text_message
+from awm.pocket.encoding import Encoder
+from awm.pocket.model import pad_rows
+from awm.pocket.schedule import Schedule, Stopwatch, set_rate
+from awm.pocket.teacher import generic_finding, specific_finding
+from awm.pocket.world import (
+    KEYS,
+    MAX_PAGES,
+    MIN_LEAD,
+    NAMES,
+    NOT_ANSWERABLE,
+    PocketCase,
+    belongs_to,
+    training_cases,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory with what a reader should answer from it."""
+
+    sort: str
+    """How it was made; one of `SORTS`."""
+    question: str
+    findings: tuple[Finding, ...]
+    answer: str
+
+
+class MemoryMaker:
+    """Makes memories of cases, good ones and deceptive ones.
+
+    Args:
+        random: what chooses.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def make(self, case: PocketCase, sort: str | None = None) -> Memory:
+        """Make a memory of a case.
+
+        Args:
+            case: gives the question and the facts.
+            sort: one of `SORTS`; None: any, the good ones most often.
+        """
+        chosen = sort or self._random.choices(list(_SORTS), [w for _, w in _SORTS.values()])[0]
+        texts, answer = _SORTS[chosen][0](self, case)
+        return Memory(chosen, case.question, self._as_findings(texts), answer)
+
+    def _as_findings(self, texts: list[str]) -> tuple[Finding, ...]:
+        page = self._random.randint(1, MAX_PAGES)
+        findings = []
+        for turn, text in enumerate(texts):
+            if self._random.random() < 0.7:
+                page = self._random.randint(1, MAX_PAGES)
+            findings.append(Finding(text=text, page=page, turn=turn + 1))
+        return tuple(findings)
+
+    def _good(self, case: PocketCase) -> tuple[list[str], str]:
+        return self._specific(case), case.answer
+
+    def _good_in_a_crowd(self, case: PocketCase) -> tuple[list[str], str]:
+        texts = self._specific(case) + self._distractors(case, self._random.randint(1, 3))
+        self._random.shuffle(texts)
+        return texts, case.answer
+
+    def _wrong_number(self, case: PocketCase) -> tuple[list[str], str]:
+        if case.kind == "unanswerable":
+            return self._good(case)
+        if case.kind == "count":
+            number = str(self._random.randint(1, 9))
+            return [f"Pages with the {case.key}: {number}."], number
+        values = self._values(case.subjects)
+        texts = [self._fact(case.key, s, v) for s, v in zip(case.subjects, values, strict=True)]
+        if self._random.random() < 0.3:
+            texts += self._distractors(case, 1)
+        self._random.shuffle(texts)
+        if case.kind == "larger_subject":
+            return texts, case.subjects[values.index(max(values))]
+        return texts, max(values)
+
+    def _generic(self, case: PocketCase) -> tuple[list[str], str]:
+        texts = [generic_finding(case, i) for i in range(max(1, len(case.subjects)))]
+        return texts[: self._random.randint(1, 2)], NOT_ANSWERABLE
+
+    def _generic_in_a_crowd(self, case: PocketCase) -> tuple[list[str], str]:
+        texts, answer = self._generic(case)
+        texts += self._distractors(case, self._random.randint(1, 2))
+        self._random.shuffle(texts)
+        return texts, answer
+
+    def _nothing_but_distractors(self, case: PocketCase) -> tuple[list[str], str]:
+        return self._distractors(case, self._random.randint(1, 3)), NOT_ANSWERABLE
+
+    def _half(self, case: PocketCase) -> tuple[list[str], str]:
+        if len(case.subjects) < 2:
+            return self._nothing_but_distractors(case)
+        i = self._random.randrange(2)
+        value = self._values((case.subjects[i],))[0]
+        texts = [self._fact(case.key, case.subjects[i], value)]
+        if self._random.random() < 0.5:
+            texts.append(generic_finding(case, 1 - i))
+        if self._random.random() < 0.3:
+            texts += self._distractors(case, 1)
+        self._random.shuffle(texts)
+        return texts, NOT_ANSWERABLE
+
+    def _broken(self, case: PocketCase) -> tuple[list[str], str]:
+        if case.kind in ("count", "unanswerable"):
+            return self._generic(case)
+        value = self._values((case.subjects[0],))[0]
+        words = self._fact(case.key, case.subjects[0], value).split()
+        way = self._random.randrange(3)
+        if way == 0:
+            words = words[: self._random.randint(1, 5)]
+        elif way == 1:
+            words = [word for word in words if word != case.subjects[0]]
+        else:
+            words = [word for word in words if word != case.key]
+        return [" ".join(words)], NOT_ANSWERABLE
+
+    def _empty(self, case: PocketCase) -> tuple[list[str], str]:
+        return [], NOT_ANSWERABLE
+
+    def _specific(self, case: PocketCase) -> list[str]:
+        n = len(case.subjects) if case.kind != "count" else 1
+        return [specific_finding(case, i) for i in range(n)]
+
+    def _distractors(self, case: PocketCase, n: int) -> list[str]:
+        """Write findings that look like the asked fact and are about something else."""
+        random = self._random
+        texts = []
+        others = [name for name in NAMES if name not in case.subjects]
+        for _ in range(n):
+            way = random.random()
+            other_key = random.choice([key for key in KEYS if key != case.key])
+            if way < 0.45:
+                name, key = random.choice(others), case.key
+            elif way < 0.8:
+                name, key = random.choice(case.subjects or others), other_key
+            else:
+                name, key = random.choice(others), other_key
+            if case.kind == "count" and way < 0.45:
+                texts.append(f"Pages with the {other_key}: {random.randint(1, 9)}.")
+            elif random.random() < 0.15:
+                texts.append(f"No page lists the {key} of {name}.")
+            else:
+                texts.append(self._fact(key, name, self._values((name,))[0]))
+        return texts
+
+    def _fact(self, key: str, name: str, value: str) -> str:
+        return f"The {key} of {name} is {value}."
+
+    def _values(self, names: tuple[str, ...]) -> list[str]:
+        values: list[str] = []
+        for name in names:
+            while True:
+                value = str(self._random.randint(1000, 9999))
+                clear = all(abs(int(value[:2]) - int(v[:2])) >= MIN_LEAD for v in values)
+                if clear and belongs_to(name, value) == "train":
+                    break
+            values.append(value)
+        return values
+
+
+_SORTS: dict[str, tuple[Callable[[MemoryMaker, PocketCase], tuple[list[str], str]], float]] = {
+    "good": (MemoryMaker._good, 0.15),
+    "good_in_a_crowd": (MemoryMaker._good_in_a_crowd, 0.2),
+    "wrong_number": (MemoryMaker._wrong_number, 0.15),
+    "generic": (MemoryMaker._generic, 0.09),
+    "generic_in_a_crowd": (MemoryMaker._generic_in_a_crowd, 0.06),
+    "nothing_but_distractors": (MemoryMaker._nothing_but_distractors, 0.17),
+    "half": (MemoryMaker._half, 0.08),
+    "broken": (MemoryMaker._broken, 0.08),
+    "empty": (MemoryMaker._empty, 0.02),
+}
+SORTS = tuple(_SORTS)
+
+
+def memory_row(memory: Memory, encoder: Encoder) -> tuple[list[int], list[bool]]:
+    """Encode a reading: token ids, and which of them the reader writes."""
+    messages = [
+        *reader_messages(memory.question, memory.findings),
+        text_message("assistant", memory.answer),
+    ]
+    row = encoder.conversation(messages, tools=False)
+    return row.ids, [turn >= 0 for turn in row.turn_of]
+
+
+def train_reader(
+    reader: Any, encoder: Encoder, schedule: Schedule, *, n_rows: int = 64, check_every: int = 250
+) -> None:
+    """Train the reader in place.
+
+    Args:
+        reader: an untrained reader.
+        encoder: for the pocket tokenizer.
+        schedule: steps, learning rate and seed.
+        n_rows: readings of a step.
+        check_every: steps between two measurements that are logged.
+    """
+    maker = MemoryMaker(Random(schedule.seed))
+    cases = training_cases(schedule.seed + 1)
+    weights = list(reader.parameters())
+    optimizer = torch.optim.AdamW(weights, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    watch = Stopwatch()
+    for step in range(schedule.steps):
+        set_rate(optimizer, schedule.rate_at(step))
+        loss = _reading_loss(reader, [maker.make(next(cases)) for _ in range(n_rows)], encoder)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        if (step + 1) % 50 == 0:
+            _log.info("reader %d %s loss %.4f", step + 1, watch, float(loss.detach()))
+        if (step + 1) % check_every == 0:
+            _log.info("  %s", exact_readings(reader, encoder))
+
+
+def _reading_loss(reader: Any, memories: list[Memory], encoder: Encoder) -> torch.Tensor:
+    rows = [memory_row(memory, encoder) for memory in memories]
+    ids, mask = pad_rows([ids for ids, _ in rows], encoder.pad)
+    is_written = torch.zeros(ids.shape, dtype=torch.bool)
+    for i, (_, written) in enumerate(rows):
+        is_written[i, : len(written)] = torch.tensor(written)
+    hidden = reader.model(input_ids=ids, attention_mask=mask).last_hidden_state[:, :-1]
+    chosen = is_written[:, 1:]
+    logits = reader.lm_head(hidden[chosen]).float()
+    return functional.cross_entropy(logits, ids[:, 1:][chosen])
+
+
+def exact_readings(
+    reader: Any, encoder: Encoder, *, n: int = 32, seed: int = 2_000_003
+) -> dict[str, float]:
+    """Measure which share of readings is exactly right, by sort of memory.
+
+    An answer counts when each of its tokens is the likeliest after the right ones before it, which
+    is what greedy decoding gives.
+    """
+    reader.eval()
+    maker, cases = MemoryMaker(Random(seed)), training_cases(seed)
+    hits: dict[str, list[bool]] = defaultdict(list)
+    for sort in SORTS:
+        rows = [memory_row(maker.make(next(cases), sort), encoder) for _ in range(n)]
+        ids, mask = pad_rows([ids for ids, _ in rows], encoder.pad)
+        with torch.no_grad():
+            likeliest = reader(input_ids=ids, attention_mask=mask).logits.argmax(-1)
+        for i, (row, written) in enumerate(rows):
+            hits[sort].append(
+                all(int(likeliest[i, j - 1]) == row[j] for j in range(len(row)) if written[j])
+            )
+    reader.train()
+    return {sort: round(sum(values) / len(values), 3) for sort, values in hits.items()}

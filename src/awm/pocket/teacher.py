@@ -1,0 +1,133 @@
+"""The teacher: plays a case by the rules, with findings that carry the answer or that do not.
+
+Its episodes run through the environment of evaluation, so what imitation learns from is what an
+evaluation shows. A *specific* finding states the fact; a *generic* one says that the page has it,
+which is the paper's fault (arXiv 2608.25618): the final answer is right all the same, and nobody
+can give it from the memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from awm.agent.environment import AgentSettings, DocumentEnvironment, DrawnPages
+from awm.documents import RenderCache, RenderSettings
+from awm.memory import Finding
+from awm.models.chat import Message, text_message
+from awm.pocket.world import PocketCase, make_document
+from awm.question import Question
+from awm.retrieval import BM25Retriever
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A finding that the teacher writes."""
+
+    page: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedEpisode:
+    """A whole conversation with its rules kept."""
+
+    messages: tuple[Message, ...]
+    memory: tuple[Finding, ...]
+    answer: str
+    pages_shown: tuple[int, ...]
+
+
+def specific_finding(case: PocketCase, index: int = 0) -> str:
+    """State what the evidence says about the asked fact.
+
+    Args:
+        case: the case.
+        index: which of the subjects of the question, for a comparison.
+    """
+    if case.kind == "count":
+        return f"Pages with the {case.key}: {case.answer}."
+    subject = case.subjects[index]
+    if case.kind == "unanswerable":
+        return f"No page lists the {case.key} of {subject}."
+    value = case.pages[case.evidence_pages[index] - 1].value(case.key)
+    return f"The {case.key} of {subject} is {value}."
+
+
+def generic_finding(case: PocketCase, index: int = 0) -> str:
+    """Say that the page holds the asked fact, without stating it."""
+    of = f" of {case.subjects[index]}" if case.subjects else ""
+    return f"The page lists the {case.key}{of}."
+
+
+def teacher_notes(case: PocketCase, generic: bool, first_shown: int) -> list[Note]:
+    """Give the findings of an episode.
+
+    Args:
+        case: the case.
+        generic: of which sort; an unanswerable question has only the specific one.
+        first_shown: the page that a retrieval shows first; the source where no page is evidence.
+    """
+    if case.kind == "unanswerable":
+        return [Note(first_shown, specific_finding(case))]
+    write = generic_finding if generic else specific_finding
+    pages = case.evidence_pages[:1] if case.kind == "count" else case.evidence_pages
+    return [Note(page, write(case, i)) for i, page in enumerate(pages)]
+
+
+def call_text(name: str, **arguments: object) -> str:
+    """Write a call as the chat template writes it."""
+    written = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>\n{written}\n</tool_call>"
+
+
+def open_episode(
+    case: PocketCase,
+    *,
+    blank: bool = False,
+    settings: AgentSettings | None = None,
+    render: RenderSettings | None = None,
+    cache: RenderCache | None = None,
+    retriever: BM25Retriever | None = None,
+) -> DocumentEnvironment:
+    """Make the environment of a case: the very one of evaluation."""
+    document = make_document(case.pages, "pocket", blank=blank)
+    return DocumentEnvironment(
+        Question("pocket", case.question, document.id),
+        DrawnPages(document, render or RenderSettings(), cache),
+        retriever or BM25Retriever(),
+        settings,
+    )
+
+
+def play(
+    case: PocketCase, generic: bool, *, retriever: BM25Retriever | None = None
+) -> PlayedEpisode:
+    """Play a case: one retrieval, the findings, the answer.
+
+    Raises:
+        RuntimeError: the environment refused a step: its rules and the teacher's no longer agree.
+    """
+    environment = open_episode(case, retriever=retriever)
+    messages = [*environment.initial_messages()]
+
+    def say(text: str) -> None:
+        turn = text_message("assistant", text)
+        step = environment.step(turn)
+        messages.extend((turn, *step.observations))
+
+    say(call_text("retrieve", query=case.key))
+    shown = environment.result().pages_shown
+    for note in teacher_notes(case, generic, shown[0]):
+        say(call_text("update_memory", page=note.page, finding=note.text))
+    say(case.answer)
+    result = environment.result()
+    if result.stop_reason != "answered" or result.refusals:
+        raise RuntimeError(f"the teacher was refused: {[r.message for r in result.refusals]}")
+    return PlayedEpisode(tuple(messages), result.memory or (), case.answer, shown)
+
+
+def evidence_is_shown(case: PocketCase, pages_shown: Sequence[int]) -> bool:
+    """Tell whether a retrieval has shown every page that the answer needs."""
+    return set(case.evidence_pages) <= set(pages_shown)

@@ -1,0 +1,1 @@
+"""Training: SFT and GRPO on TRL, with the environment, prompts and parser of evaluation."""

@@ -1,0 +1,151 @@
+"""`awm ask`: one question over one document."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+from typer.testing import CliRunner, Result
+
+from awm.cli.main import app
+from towns import agent_replies, question, write_agent, write_pdf, write_reader, write_script
+
+
+def ask(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["ask", *(str(argument) for argument in arguments)])
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    write_pdf(Path("towns.pdf"), range(4))
+    write_agent(Path("agent.jsonl"), 4)
+    write_reader(Path("reader.jsonl"), 4)
+
+
+SCRIPTED = ("--model", "scripted:agent.jsonl", "--reader", "scripted:reader.jsonl")
+
+
+def test_the_answer_comes_with_the_memory_and_what_the_reader_says() -> None:
+    result = ask("towns.pdf", question(2), *SCRIPTED)
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "Answer   102",
+        "Memory   (3 turns; pages shown: 3, 1, 2)",
+        "  [p. 3] The tower of Townville02 is 102 metres high.",
+        "Reader   102  (from the memory alone)",
+    ]
+
+
+def test_json_is_one_object_on_stdout_and_nothing_else() -> None:
+    result = ask("towns.pdf", question(2), *SCRIPTED, "--json")
+
+    shown = json.loads(result.stdout)
+    assert (shown["answer"], shown["memory_answer"]) == ("102", "102")
+    assert [finding["page"] for finding in shown["memory"]] == [3]
+    assert shown["pages_without_text"] == []
+    assert shown["error"] is shown["reader_error"] is None
+
+
+def test_the_embedded_model_answers_over_a_demo_document_without_settings() -> None:
+    corpus = resources.files("awm.benchmarks") / "demo_corpus" / "documents"
+
+    result = ask(corpus / "energy_report.pdf", "How much energy did industry use in 2020?")
+
+    assert result.exit_code == 0
+    assert "Answer   " in result.stdout
+    assert "[p. " in result.stdout
+    assert "Reader   " in result.stdout
+
+
+def test_a_reader_may_be_left_out() -> None:
+    shown = json.loads(
+        ask("towns.pdf", question(2), *SCRIPTED[:2], "--reader", "none", "--json").stdout
+    )
+
+    assert (shown["answer"], shown["memory_answer"]) == ("102", None)
+
+
+def test_the_reader_is_the_agent_s_model_unless_named() -> None:
+    write_script(Path("agent.jsonl"), {}, default=["the same model"])
+
+    shown = json.loads(ask("towns.pdf", "?", "--model", "scripted:agent.jsonl", "--json").stdout)
+
+    assert shown["memory_answer"] == "the same model"
+
+
+def test_a_config_of_an_evaluation_serves_too_and_its_typos_are_named() -> None:
+    Path("eval.toml").write_text(
+        'benchmark = "demo"\nmodel = "scripted:agent.jsonl"\nreader = "none"\nlimit = 3\n'
+    )
+    Path("typo.toml").write_text('modle = "lexical"\n')
+
+    assert "Answer   102" in ask("towns.pdf", question(2), "--config", "eval.toml").stdout
+    refused = ask("towns.pdf", question(2), "--config", "typo.toml")
+    assert refused.exit_code == 2
+    assert "modle: Extra inputs are not permitted" in refused.stderr
+
+
+def test_a_document_without_text_is_pointed_out() -> None:
+    canvas = Canvas("scan.pdf", pagesize=(200, 200))
+    for _ in range(3):
+        canvas.rect(20, 20, 100, 100, fill=1)
+        canvas.showPage()
+    canvas.save()
+
+    result = ask("scan.pdf", "How much?")
+
+    assert result.exit_code == 0
+    assert "3 of 3 pages have no text layer: a lexical search cannot find them" in result.stdout
+    shown = json.loads(ask("scan.pdf", "How much?", "--json").stdout)
+    assert shown["pages_without_text"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "There is no document at 'x.pdf'"),
+        (b"", "x.pdf"),
+        (b"just text", "x.pdf"),
+        (b"%PDF-1.7\nbroken", "x.pdf"),
+    ],
+)
+def test_a_file_that_is_no_document_gives_exit_code_3(
+    content: bytes | None, complaint: str
+) -> None:
+    if content is not None:
+        Path("x.pdf").write_bytes(content)
+
+    result = ask("x.pdf", "How much?", "--json")
+
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    assert complaint in result.stderr
+
+
+@pytest.mark.parametrize("who", ["agent", "reader"])
+def test_a_model_that_fails_gives_exit_code_4_with_its_reason(who: str) -> None:
+    write_script(Path(f"{who}.jsonl"), {}, default=[{"error": "timeout"}])
+
+    result = ask("towns.pdf", question(2), *SCRIPTED)
+    shown = json.loads(ask("towns.pdf", question(2), *SCRIPTED, "--json").stdout)
+
+    assert result.exit_code == 4
+    assert "EndpointTimeoutError: scripted timeout" in result.stdout
+    errors = {"agent": shown["error"], "reader": shown["reader_error"]}
+    assert errors[who]["type"] == "EndpointTimeoutError"
+
+
+def test_a_turn_limit_is_no_failure() -> None:
+    write_script(Path("agent.jsonl"), {2: [*agent_replies(2)[:2], ""]})
+
+    result = ask("towns.pdf", question(2), *SCRIPTED, "--set", "agent.max_turns=3")
+
+    assert result.exit_code == 0
+    assert "Answer   (no answer: the turn limit was reached)" in result.stdout

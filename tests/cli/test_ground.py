@@ -1,0 +1,63 @@
+"""`awm ground`: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from awm.cli.main import app
+
+
+def awm(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "140")
+    result = awm("demo", "--run", "demo")
+    assert result.exit_code == 0, result.output
+    return tmp_path / "demo"
+
+
+def test_the_findings_of_a_policy_that_copies_sentences_are_supported(run: Path) -> None:
+    result = awm("ground", run, "--run", "verdicts", "--json")
+
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["n_memories"] == 20
+    assert report["n_unmeasured"] == 0
+    assert report["supported"]["value"] > 0.8
+    assert sum(sum(row.values()) for row in report["cross"].values()) == 20
+
+
+def test_it_prints_the_cross_table_and_resumes(run: Path) -> None:
+    first = awm("ground", run, "--run", "verdicts")
+    second = awm("ground", run, "--run", "verdicts")
+
+    assert first.exit_code == 0, first.output
+    assert "verifier text" in first.stdout
+    assert "grounded: every finding supported" in first.stdout
+    assert "not answerable" in first.stdout
+    assert second.stdout == first.stdout
+
+
+def test_a_folder_that_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
+    result = awm("ground", tmp_path / "nowhere", "--run", "verdicts")
+
+    assert result.exit_code == 3
+    assert "is not a run" in result.stderr
+
+
+def test_a_folder_of_another_run_is_refused(run: Path) -> None:
+    result = awm("ground", run, "--verifier", "lexical", "--run", "verdicts")
+    other = awm("ground", run, "--run", run)
+
+    assert (result.exit_code, other.exit_code) == (2, 2)
+    assert "the embedded verifier is 'text'" in result.stderr
+    assert "must be another folder" in other.stderr

@@ -1,0 +1,129 @@
+"""`awm show`: the list of a run's questions, and one episode turn by turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_eval_command import EVAL, awm
+
+from towns import agent_replies, call, write_agent, write_corpus, write_reader, write_script
+
+
+@pytest.fixture(autouse=True)
+def _run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "80")
+    write_corpus(Path("corpus"), 12)
+    write_agent(Path("agent.jsonl"), 12)
+    write_reader(Path("reader.jsonl"), 12)
+
+
+def test_the_list_is_readable_in_80_columns() -> None:
+    write_script(Path("reader.jsonl"), {0: ["100"], 1: [{"error": "timeout"}]}, default=["wrong"])
+    awm(*EVAL)
+
+    result = awm("show", "run")
+
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["#", "outcome", "answer", "gold", "question"]
+    assert lines[1].split()[:4] == ["1", "supported", "100", "100"]
+    assert lines[2].split()[:4] == ["2", "unmeasured", "101", "101"]
+    assert lines[12].split()[:4] == ["12", "missing", "111", "111"]
+    assert "How high is the tower" in lines[12]
+    assert "missing: answer right, memory wrong (MMC)" in result.stdout
+
+
+def test_questions_that_were_not_run_are_listed_as_such() -> None:
+    write_script(Path("agent.jsonl"), {0: agent_replies(0)}, default=[{"error": "timeout"}])
+    arguments = ["--set", "max_failures_in_a_row=1", "--concurrency", "1"]
+    assert awm(*EVAL, *arguments).exit_code == 4
+
+    lines = awm("show", "run").stdout.splitlines()
+
+    outcomes = [line.split()[1] for line in lines[1:4]]
+    assert outcomes == ["supported", "unmeasured", "not"]
+    assert "This question has not been run yet." in awm("show", "run", "3").stdout
+
+
+@pytest.mark.parametrize("wanted", ["1", "town-00"])
+def test_an_episode_is_shown_turn_by_turn(wanted: str) -> None:
+    awm(*EVAL)
+
+    shown = awm("show", "run", wanted).stdout
+
+    expected = [
+        "1. How high is the tower of Townville00, in metres?",
+        "id town-00",
+        "document towns_00.pdf",
+        "gold 100 (Int, evidence pages: 1)",
+        "Question: How high is the tower of Townville00",
+        "turn 1",
+        "assistant calls retrieve",
+        "[image of page 1, ",
+        "turn 2",
+        'assistant calls update_memory {"page": 1, "finding": "The tower of',
+        "turn 3",
+        "assistant 100",
+        "memory:",
+        "  [p. 1] The tower of Townville00 is 100 metres high.",
+        "answer: 100   score 1.00",
+        "reader, from the memory alone: 100   score 1.00",
+        "outcome: memory supported correct",
+    ]
+    position = -1
+    for text in expected:
+        found = shown.find(text, position + 1)
+        assert found > position, text
+        position = found
+
+
+def test_a_failure_and_refusals_are_shown_with_their_reasons() -> None:
+    replies = [call("update_memory", page=1, finding="too early"), {"error": "timeout"}]
+    write_script(Path("agent.jsonl"), {0: replies})
+    awm(*EVAL, "--limit", "1")
+
+    shown = awm("show", "run", "1").stdout
+
+    assert "episode: EndpointTimeoutError: scripted timeout" in shown
+    assert "refused in turn 1: Page 1 was not shown to you" in shown.replace("\n", " ")
+    assert "score -" in shown
+
+
+def test_text_of_models_cannot_steer_the_terminal_or_be_read_as_markup() -> None:
+    answer = "\x1b[2J[red]100[/red] :key: \x07"
+    write_script(Path("agent.jsonl"), {0: agent_replies(0, answer=answer)})
+    awm(*EVAL, "--limit", "1")
+
+    for shown in (awm("show", "run").stdout, awm("show", "run", "1").stdout):
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+    assert "assistant �[2J[red]100[/red] :key: �" in awm("show", "run", "1").stdout
+
+
+@pytest.mark.parametrize(
+    ("wanted", "complaint"),
+    [
+        ("town-0", "10 questions of this run's 12"),
+        ("99", "no question of this run's 12"),
+        ("0", "no question of this run's 12"),
+        ("x", "no question of this run's 12"),
+    ],
+)
+def test_a_question_that_is_not_one_is_refused(wanted: str, complaint: str) -> None:
+    awm(*EVAL)
+
+    result = awm("show", "run", wanted)
+
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
+def test_a_folder_that_is_no_run_gives_exit_code_3(tmp_path: Path) -> None:
+    result = awm("show", tmp_path)
+
+    assert result.exit_code == 3
+    assert "is not a run: it has no manifest.json" in result.stderr

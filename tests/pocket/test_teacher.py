@@ -1,0 +1,109 @@
+import itertools
+
+import pytest
+
+from awm.agent.episode import run_episode
+from awm.models.chat import count_images
+from awm.models.scripted import Script, ScriptedModel
+from awm.pocket.teacher import (
+    call_text,
+    generic_finding,
+    play,
+    specific_finding,
+    teacher_notes,
+)
+from awm.pocket.world import PocketCase, make_case, make_document, training_cases
+from awm.question import Question
+from awm.retrieval import BM25Retriever
+
+CASES = list(itertools.islice(training_cases(3), 120))
+
+
+def _case(kind: str) -> PocketCase:
+    return next(case for case in CASES if case.kind == kind)
+
+
+@pytest.mark.parametrize("generic", [False, True])
+def test_the_teacher_is_never_refused_and_ends_with_the_gold_answer(generic: bool) -> None:
+    for case in CASES:
+        episode = play(case, generic)
+
+        assert episode.answer == case.answer
+        assert count_images(episode.messages) == len(episode.pages_shown) == 3
+        assert set(case.evidence_pages) <= set(episode.pages_shown)
+
+
+def test_retrieval_alone_does_not_answer() -> None:
+    lookups = [case for case in CASES if case.kind == "lookup"]
+    first = sum(play(case, False).pages_shown[0] == case.evidence_pages[0] for case in lookups)
+
+    assert 0.2 < first / len(lookups) < 0.6
+
+
+def test_a_comparison_takes_a_finding_from_each_page() -> None:
+    case = _case("larger_value")
+
+    episode = play(case, generic=False)
+
+    assert [finding.page for finding in episode.memory] == list(case.evidence_pages)
+    assert all(
+        subject in finding.text
+        for subject, finding in zip(case.subjects, episode.memory, strict=True)
+    )
+
+
+@pytest.mark.parametrize("kind", ["lookup", "larger_value", "larger_subject", "count"])
+def test_specific_findings_state_the_fact_and_generic_ones_do_not(kind: str) -> None:
+    case = _case(kind)
+
+    specific = [note.text for note in teacher_notes(case, generic=False, first_shown=1)]
+    generic = [note.text for note in teacher_notes(case, generic=True, first_shown=1)]
+
+    assert all(any(c.isdigit() for c in text) for text in specific)
+    assert not any(any(c.isdigit() for c in text) for text in generic)
+    assert len(specific) == len(generic)
+
+
+def test_wording_of_findings() -> None:
+    case = _case("lookup")
+    value, subject = case.answer, case.subjects[0]
+
+    assert specific_finding(case) == f"The {case.key} of {subject} is {value}."
+    assert generic_finding(case) == f"The page lists the {case.key} of {subject}."
+    count = _case("count")
+    assert specific_finding(count) == f"Pages with the {count.key}: {count.answer}."
+    assert generic_finding(count) == f"The page lists the {count.key}."
+
+
+def test_an_unanswerable_question_has_no_generic_finding() -> None:
+    case = _case("unanswerable")
+    text = f"No page lists the {case.key} of {case.subjects[0]}."
+
+    assert [n.text for n in teacher_notes(case, generic=True, first_shown=7)] == [text]
+    assert [n.page for n in teacher_notes(case, generic=True, first_shown=7)] == [7]
+
+
+async def test_the_teachers_turns_are_an_episode_of_evaluation() -> None:
+    case = make_case("test", 2, 0)
+    played = play(case, generic=False)
+    replies = tuple(m.text for m in played.messages if m.role == "assistant")
+    model = ScriptedModel([Script(replies=replies)])
+
+    episode = await run_episode(
+        Question("q", case.question, "pocket"),
+        make_document(case.pages, "pocket"),
+        model,
+        BM25Retriever(),
+    )
+
+    assert episode.stop_reason == "answered"
+    assert episode.answer == case.answer
+    assert episode.memory == played.memory
+    assert [m.role for m in episode.messages] == [m.role for m in played.messages]
+
+
+def test_a_call_is_written_as_the_chat_template_writes_it() -> None:
+    assert call_text("update_memory", page=3, finding="The cost.") == (
+        '<tool_call>\n{"name": "update_memory", "arguments": '
+        '{"page": 3, "finding": "The cost."}}\n</tool_call>'
+    )
