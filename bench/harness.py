@@ -209,6 +209,16 @@ def measure_naive(scenario: Scenario, base_url: str, folder: Path, delay_s: floa
     print_line(name, scenario.n_questions, scenario.in_flight, delay_s, wall_s, used_s)
 
 
+def warm_up(base_url: str, folder: Path) -> None:
+    """Draw every page into the cache, and import what a first search imports."""
+    benchmark = make_benchmark(folder, 1)
+    settings: tuple[Setting, ...] = ("direct", "rag")
+    for setting in settings:
+        scenario = Scenario("warm-up", setting, 1, 1, 1, False, 1.0)
+        run = folder / f"warm-{setting}"
+        uvloop.run(evaluate(settings_of(scenario, base_url, folder, run), benchmark=benchmark))
+
+
 def peak_mib(n_questions: int, base_url: str, folder: Path) -> float:
     """Run agent questions in a process of their own; give its peak memory in MiB."""
     command = [sys.executable, __file__, "--probe", str(n_questions), base_url, str(folder)]
@@ -243,13 +253,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with mock_server(arguments.delay_ms) as base_url:
-            warm = Scenario("warm-up", "direct", 1, 1, 1, False, 1.0)
-            uvloop.run(
-                evaluate(
-                    settings_of(warm, base_url, folder, folder / "warm"),
-                    benchmark=make_benchmark(folder, 1),
-                )
-            )
+            warm_up(base_url, folder)
             for _ in range(arguments.repeats):
                 for scenario in SCENARIOS:
                     met &= measure(scenario, base_url, folder, delay_s)

@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 _HOME = {
+    "BM25Retriever": "awm.retrieval",
     "AgentSettings": "awm.agent.environment",
     "Document": "awm.documents",
     "DocumentEnvironment": "awm.agent.environment",

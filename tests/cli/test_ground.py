@@ -54,6 +54,19 @@ def test_a_folder_that_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
     assert "is not a run" in result.stderr
 
 
+def test_verdicts_are_no_run_to_look_at(run: Path) -> None:
+    awm("ground", run, "--run", "verdicts")
+
+    again = awm("ground", "verdicts", "--run", "more")
+    shown = awm("show", "verdicts")
+    compared = awm("intervene", run, "--memory", "empty", "--run", "verdicts")
+
+    assert (again.exit_code, shown.exit_code, compared.exit_code) == (3, 3, 2)
+    assert "verdicts is what was made from a run" in again.stderr
+    assert "verdicts is what was made from a run" in shown.stderr
+    assert "kind 'grounding', and this is one of kind 'intervention'" in compared.stderr
+
+
 def test_a_folder_of_another_run_is_refused(run: Path) -> None:
     result = awm("ground", run, "--verifier", "lexical", "--run", "verdicts")
     other = awm("ground", run, "--run", run)

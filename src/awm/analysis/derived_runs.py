@@ -224,8 +224,8 @@ def _read_manifest(path: Path) -> DerivedManifest:
         raise RunStoreError(f"{file} cannot be read: {error}") from error
     except ValidationError as error:
         raise RunMismatchError(
-            f"{path} holds a run of another kind or version, not one made from a run; choose "
-            "another --run"
+            f"{path} holds a run of another kind or version (not one that was made from a run); "
+            "choose another --run"
         ) from error
     if manifest.derived_version != DERIVED_VERSION:
         raise RunStoreError(
@@ -237,6 +237,11 @@ def _read_manifest(path: Path) -> DerivedManifest:
 
 def _same_manifest(path: Path, new: DerivedManifest) -> DerivedManifest:
     old = _read_manifest(path)
+    if old.kind != new.kind:
+        raise RunMismatchError(
+            f"{path} holds a run of kind {old.kind!r}, and this is one of kind {new.kind!r}; "
+            "choose another --run"
+        )
     differences = name_differences(_identity(old), _identity(new))
     if differences:
         raise RunMismatchError(

@@ -108,16 +108,11 @@ async def write_memory(
     lost: list[str] = []
     replies: list[str] = []
     calls: list[CallRecord] = []
+    error: ErrorRecord | None = None
     try:
         for attempt in range(MAX_ATTEMPTS):
-            completion = await writer.complete(tuple(messages))
-            calls.append(record_call(completion))
-            if completion.images_sent != count_images(messages):
-                raise MissingImageError(
-                    f"the writer's request holds {count_images(messages)} page images and carried "
-                    f"{completion.images_sent}: it did not see the pages"
-                )
-            reply, _ = split_reasoning(completion.message.text)
+            reply, call = await _ask(writer, messages)
+            calls.append(call)
             replies.append(without_lone_surrogates(reply))
             lost = _add_findings(memory, reply, attempt)
             refusals += lost
@@ -125,23 +120,28 @@ async def write_memory(
                 break
             told = WRITER_AGAIN.format(refusals="\n".join(f"- {refusal}" for refusal in lost))
             messages += [text_message("assistant", reply), text_message("user", told)]
-    except AwmError as error:
-        return MemoryWrite(
-            question_id=question_id,
-            findings=(),
-            refusals=tuple(refusals),
-            replies=tuple(replies),
-            calls=tuple(calls),
-            error=record_error(error),
-        )
+    except AwmError as problem:
+        error = record_error(problem)
     return MemoryWrite(
         question_id=question_id,
-        findings=memory.snapshot(),
+        findings=() if error else memory.snapshot(),
         refusals=tuple(refusals),
-        n_lost=len(lost),
+        n_lost=0 if error else len(lost),
         replies=tuple(replies),
         calls=tuple(calls),
+        error=error,
     )
+
+
+async def _ask(writer: ChatModel, messages: list[Message]) -> tuple[str, CallRecord]:
+    completion = await writer.complete(tuple(messages))
+    if completion.images_sent != count_images(messages):
+        raise MissingImageError(
+            f"the writer's request holds {count_images(messages)} page images and carried "
+            f"{completion.images_sent}: it did not see the pages"
+        )
+    reply, _ = split_reasoning(completion.message.text)
+    return reply, record_call(completion)
 
 
 def _add_findings(memory: WorkingMemory, reply: str, attempt: int) -> list[str]:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 
 from awm.agent.prompt import PROMPT_VERSION, prompt_hash
@@ -127,6 +128,7 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@cache
 def package_versions() -> dict[str, str]:
     """Give the versions of Python and of the packages that can move a number."""
     versions = {"python": platform.python_version()}
@@ -136,6 +138,7 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
+@cache
 def git_revision() -> str | None:
     """Give the revision of the working folder's checkout; None outside of one."""
     try:

@@ -28,6 +28,8 @@ class Journal(Generic[R]):
         self.path = path
         self._type = record_type
         self._fd: int | None = None
+        self._n_bytes = 0
+        """Length of the open file: nobody else writes it, and asking costs more than counting."""
 
     def open(self) -> None:
         """Open for appending; cut off a torn last line.
@@ -54,6 +56,7 @@ class Journal(Generic[R]):
                 torn_at = offset
         if torn_at is not None:
             os.ftruncate(self._fd, good_bytes)
+        self._n_bytes = good_bytes
 
     def append(self, record: R) -> None:
         """Write a record and hand it to the operating system at once.
@@ -65,17 +68,17 @@ class Journal(Generic[R]):
         if self._fd is None:
             raise RunStoreError(f"{self.path} is not open for writing")
         line = _encode(record) + b"\n"
-        offset = os.fstat(self._fd).st_size
         try:
             written = os.write(self._fd, line)
             while written < len(line):
                 written += os.write(self._fd, line[written:])
         except OSError as error:
-            os.ftruncate(self._fd, offset)
+            os.ftruncate(self._fd, self._n_bytes)
             raise RunStoreError(
                 f"{self.path}: a record of {len(line)} bytes could not be written: {error}. What "
                 "is done is kept; make room and start the same command to resume."
             ) from error
+        self._n_bytes += len(line)
 
     def sync(self) -> None:
         """Force what was written to the disk, against a loss of power."""

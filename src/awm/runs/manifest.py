@@ -130,6 +130,11 @@ def read_manifest(path: Path) -> RunManifest:
     except OSError as error:
         raise RunStoreError(f"{file} cannot be read: {error}") from error
     except ValidationError as error:
+        if any(e["type"] == "extra_forbidden" and e["loc"] == ("kind",) for e in error.errors()):
+            raise RunStoreError(
+                f"{path} is what was made from a run, e.g. by `awm intervene` or `awm ground`; "
+                "name the run itself (its path stands in manifest.json under source)"
+            ) from error
         raise RunStoreError(
             f"{file} is not a manifest of version {RUN_VERSION}: {error}"
         ) from error
