@@ -12,10 +12,10 @@ demo: $(VENV)/.base
 	$(BIN)/awm demo
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not (gpu or network)"
 
 quick: $(VENV)/.dev
-	$(BIN)/pytest -m "not slow and not server and not browser"
+	$(BIN)/pytest
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check

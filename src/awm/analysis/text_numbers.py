@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-_CODE = re.compile(r"\b(?=[\w-]*[^\W\d_])[^\W\d_][\w]*-?\w*\d[\w-]*\b")
+_CODE = re.compile(r"\b[^\W\d_][^\W\d]*+-?[^\W\d]*+\d[\w-]*\b")
+"""A letter first, and a digit before the second hyphen; possessive, so that it stays linear."""
 _DIGITS = re.compile(r"(?<![^\W_])(?<!\d[.,:])\d+(?:[.,:’'\u00a0\u202f]\d+)*")  # noqa: RUF001
 _SMALL_WORDS = {
     0: "zero",
