@@ -12,10 +12,10 @@ demo: $(VENV)/.base
 	$(BIN)/awm demo
 
 test: check
-	$(BIN)/pytest -m "not (gpu or network)"
+	$(BIN)/pytest -n auto -m "not (gpu or network)"
 
 quick: $(VENV)/.dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -135,15 +135,19 @@ def repaired_grid(answers: Iterable[RepairedAnswer]) -> Grid:
 
 
 def overview_grid(reports: Sequence[RunReport], pool: PooledReport | None) -> Grid:
-    """One row a run, and the pool under them."""
+    """One row a run, by its folder's name where that tells them apart, and the pool under them."""
     keys = {figure.key: figure.title for r in reports for figure in r.figures.figures}
+    paths = [report.summary.path for report in reports]
+    names = [path.name for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
     rows = [
         (
-            str(report.summary.path),
+            name,
             *(_headline(report.figures, key) for key in keys),
             str(report.summary.n),
         )
-        for report in reports
+        for name, report in zip(names, reports, strict=True)
     ]
     if pool is not None:
         n = str(pool.figures.figures[0].official.n)
