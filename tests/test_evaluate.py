@@ -401,8 +401,8 @@ async def test_a_folder_of_other_settings_is_refused_and_left_as_it_is(stage: St
     await stage.evaluate(limit=2)
     before = {file.name: file.read_bytes() for file in stage.run.iterdir()}
 
-    with pytest.raises(RunMismatchError, match="limit: 2 -> 3"):
-        await stage.evaluate(limit=3)
+    with pytest.raises(RunMismatchError, match="limit: 2 -> 1"):
+        await stage.evaluate(limit=1)
     write_pdf(stage.data / "new.pdf", [4])
     rows = read_jsonl(stage.data / "questions.jsonl")
     write_jsonl(stage.data / "questions.jsonl", [*rows, question_row(4, "new.pdf", 1)])
@@ -412,7 +412,26 @@ async def test_a_folder_of_other_settings_is_refused_and_left_as_it_is(stage: St
     assert before == {file.name: file.read_bytes() for file in stage.run.iterdir()}
 
 
-async def test_a_document_that_came_later_is_said_to_be_the_difference(tmp_path: Path) -> None:
+async def test_a_larger_limit_asks_the_further_questions_alone(stage: Stage) -> None:
+    await stage.evaluate(limit=2)
+    first = (stage.run / "episodes.jsonl").read_bytes()
+
+    summary = await stage.evaluate(limit=3)
+
+    assert (summary.n, summary.n_questions) == (3, 3)
+    assert summary.manifest.settings["limit"] == 3
+    episodes = (stage.run / "episodes.jsonl").read_bytes()
+    assert episodes.startswith(first)
+    assert len(episodes.splitlines()) == 3
+
+
+async def test_a_larger_limit_with_another_reader_is_refused(stage: Stage) -> None:
+    await stage.evaluate(limit=2)
+    with pytest.raises(RunMismatchError, match="reader"):
+        await stage.evaluate(limit=3, reader=ModelSettings(spec="lexical"))
+
+
+async def test_a_document_that_came_later_adds_its_questions(tmp_path: Path) -> None:
     stage = Stage(tmp_path, n_questions=8)
     late = stage.data / "towns_04.pdf"
     content = late.read_bytes()
@@ -420,10 +439,28 @@ async def test_a_document_that_came_later_is_said_to_be_the_difference(tmp_path:
     await stage.evaluate()
     late.write_bytes(content)
 
-    with pytest.raises(RunMismatchError, match="n_missing_documents: 1 -> 0") as refused:
+    summary = await stage.evaluate()
+
+    assert (summary.n, summary.n_unmeasured) == (8, 0)
+    assert summary.manifest.dataset.missing_documents == ()
+    assert len(read_jsonl(stage.run / "episodes.jsonl")) == 8
+
+
+async def test_a_document_that_went_away_is_said_to_be_the_difference(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, n_questions=8)
+    await stage.evaluate()
+    (stage.data / "towns_04.pdf").unlink()
+
+    with pytest.raises(RunMismatchError, match="n_missing_documents: 0 -> 1") as refused:
         await stage.evaluate()
 
-    assert "n_questions: 4 -> 8" in str(refused.value)
+    assert "n_questions: 8 -> 4" in str(refused.value)
+
+
+async def test_a_folder_of_other_files_is_refused_and_left_as_it_is(stage: Stage) -> None:
+    with pytest.raises(RunMismatchError, match="no run folder and not empty"):
+        await stage.evaluate(run=stage.data)
+    assert not (stage.data / "manifest.json").exists()
 
 
 async def test_a_manifest_holds_all_that_decides_the_numbers(stage: Stage) -> None:

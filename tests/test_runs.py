@@ -25,6 +25,7 @@ from awm.runs import (
     RunStore,
     ScoreRecord,
     SessionRecord,
+    compare_manifests,
     create_or_resume,
     open_run,
 )
@@ -369,3 +370,15 @@ def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RunStoreError, match="is of version 2, and this AWM reads version 1"):
         open_run(tmp_path)
+
+
+def test_a_server_may_move_and_a_model_may_not() -> None:
+    def served(spec: str) -> RunManifest:
+        manifest = make_manifest()
+        settings = manifest.settings | {"model": manifest.settings["model"] | {"spec": spec}}
+        return manifest.model_copy(update={"settings": settings})
+
+    here = served("openai:a/b@http://h1:8000/v1")
+    assert compare_manifests(here, served("openai:a/b@https://h2/v1")) == []
+    (difference,) = compare_manifests(here, served("openai:a/c@http://h1:8000/v1"))
+    assert difference == "model.spec: 'openai:a/b' -> 'openai:a/c'"

@@ -205,7 +205,6 @@ async def test_ping_lists_the_models() -> None:
         ("openai:a/b:c@d@http://h:1/v1", "a/b:c@d", "http://h:1/v1"),
         ("openai:m@https://h/", "m", "https://h"),
         ("openai:m@HTTP://LocalHost:8000/v1//", "m", "http://localhost:8000/v1"),
-        ("openai:m@httpd", "m@httpd", "https://api.openai.com/v1"),
         ("openai:m@http://[::1]:8000/v1", "m", "http://[::1]:8000/v1"),
     ],
 )
@@ -345,3 +344,11 @@ async def test_calls_of_a_real_episode_round_trip() -> None:
 
 async def no_sleep(seconds: float) -> None:
     """Wait for nothing."""
+
+
+@pytest.mark.parametrize(
+    "spec", ["openai:m@127.0.0.1:8000/v1", "openai:m@localhost", "openai:m@v2"]
+)
+def test_an_address_without_its_scheme_never_goes_to_openai(spec: str) -> None:
+    with pytest.raises(ConfigError, match="no http:// or https:// behind it"):
+        parse_spec(spec)

@@ -20,9 +20,10 @@ from awm.evaluate import EvalSettings, evaluate
 from awm.models.chat import ModelSettings
 from awm.models.pocket import pocket_weights
 from awm.pocket.encoding import Encoder
-from awm.pocket.imitation import RowMaker, exact_turns, make_batch
+from awm.pocket.imitation import exact_turns
 from awm.pocket.model import N_VISUAL, count_parameters
 from awm.pocket.reader import exact_readings
+from awm.pocket.rows import RowMaker, make_batch
 from awm.pocket.tokenizer import build_processor, build_tokenizer, never_sampled
 from awm.pocket.world import PocketPage, training_cases
 from awm.runs import open_run

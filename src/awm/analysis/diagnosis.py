@@ -83,6 +83,8 @@ class Diagnosis:
             "setting": "diagnose",
             "subset": None,
             "n_unmeasured_rereadings": 0,
+            "error_sample": None,
+            "n_without_pages": None,
             "model": None,
             "reader": self.reader,
             "extractor": self.extractor,

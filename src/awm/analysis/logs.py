@@ -89,7 +89,7 @@ class Log:
                 yield row
         if problems:
             first = problems[:MAX_PROBLEMS]
-            more = " (reading stopped there)" if len(problems) >= MAX_PROBLEMS else ""
+            more = f" (reading stopped after {MAX_PROBLEMS})" if len(problems) >= MAX_PROBLEMS else ""
             raise DataError(
                 f"{self.path} has rows that cannot be used{more}:\n  " + "\n  ".join(first)
             )

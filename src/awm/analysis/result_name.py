@@ -138,8 +138,8 @@ def _grave_notes(summary: RunSummary) -> list[str]:
     if summary.n_unmeasured:
         kinds = ", ".join(f"{kind} x{n}" for kind, n in summary.errors.items()) or "not run yet"
         notes.append(
-            f"{summary.n_unmeasured} of {summary.n_questions} questions are unmeasured ({kinds}) "
-            "and left out of every figure."
+            f"{summary.n_unmeasured} of {summary.n_questions} questions are not fully measured "
+            f"({kinds}): {_missing(summary)}. A figure leaves out what it lacks."
         )
     if summary.n_questions < dataset.n_dataset:
         notes.append(
@@ -155,6 +155,15 @@ def _grave_notes(summary: RunSummary) -> list[str]:
         elif (manifest.extraction_prompt or "").startswith("awm:"):
             notes.append("The extraction prompt is AWM's own, not the benchmark's.")
     return notes
+
+
+def _missing(summary: RunSummary) -> str:
+    """Say which answers have no score."""
+    parts = [("final answer", summary.final_accuracy.n)]
+    if summary.outcomes is not None:
+        parts.append(("memory-only", summary.memory_accuracy.n))
+    lacking = [(what, summary.n_questions - n) for what, n in parts if n < summary.n_questions]
+    return ", ".join(f"{what} not measured for {n}" for what, n in lacking)
 
 
 def _data_notes(summary: RunSummary) -> list[str]:

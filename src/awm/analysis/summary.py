@@ -61,6 +61,10 @@ class RunSummary:
     stop_reasons: dict[str, int]
     errors: dict[str, int]
     """Kinds of failure of the unmeasured questions."""
+    error_sample: str | None
+    """One failure in its own words."""
+    n_without_pages: int | None
+    """Episodes of an agent that ended without having looked at a page; None for a baseline."""
     routing: Routing
     spent: Spent
     documents: tuple[DocumentRecord, ...]
@@ -111,6 +115,8 @@ class RunSummary:
             "n_unmeasured_rereadings": self.n_unmeasured_rereadings,
             "stop_reasons": self.stop_reasons,
             "errors": self.errors,
+            "error_sample": self.error_sample,
+            "n_without_pages": self.n_without_pages,
             "dataset_hash": dataset.dataset_hash,
             "n_dataset": dataset.n_dataset,
             "n_excluded": dataset.n_excluded,
@@ -144,7 +150,7 @@ def summarize(store: RunStore) -> RunSummary:
     finals = [record.final.score for record in records]
     memories = [record.memory.score if record.memory else None for record in records]
     documents = tuple(store.documents.read())
-    stop_reasons, routing, spent = _read_episodes(store, documents)
+    episodes = _read_episodes(store, documents)
     keeps_memory = any(record.memory is not None for record in records)
     further = summarize_further_readings(store, records, plan)
     return RunSummary(
@@ -156,10 +162,12 @@ def summarize(store: RunStore) -> RunSummary:
         memory_accuracy=estimate(mean_ratio(memories), plan),
         p_mmc=estimate(p_mmc_ratio(finals, memories), plan),
         outcomes=count_outcomes(record.outcome for record in records) if keeps_memory else None,
-        stop_reasons=stop_reasons,
+        stop_reasons=episodes.stop_reasons,
         errors=_errors(records),
-        routing=routing,
-        spent=spent,
+        error_sample=next((r.error.message for r in records if r.error is not None), None),
+        n_without_pages=episodes.n_without_pages,
+        routing=episodes.routing,
+        spent=episodes.spent,
         documents=documents,
         readers=further.comparison,
         rollouts=further.rollouts,
@@ -175,18 +183,27 @@ def _errors(records: list[ScoreRecord]) -> dict[str, int]:
     return dict(sorted(kinds.items()))
 
 
-def _read_episodes(
-    store: RunStore, documents: tuple[DocumentRecord, ...]
-) -> tuple[dict[str, int], Routing, Spent]:
+@dataclass(frozen=True, slots=True)
+class _Episodes:
+    stop_reasons: dict[str, int]
+    routing: Routing
+    spent: Spent
+    n_without_pages: int | None
+
+
+def _read_episodes(store: RunStore, documents: tuple[DocumentRecord, ...]) -> _Episodes:
     """Go through the journals once, one record in memory at a time."""
     asked = {example.question_id: example.document_id for example in store.examples.read()}
     digests = {document.document_id: document.digest for document in documents}
     latest: dict[str, str] = {}
     mismatched: dict[str, None] = {}
+    blind: set[str] = set()
     n_checked = prompt = completion = calls = retries = refusals = 0
     for episode in store.episodes.read():
         latest[episode.question_id] = episode.stop_reason
         refusals += len(episode.refusals)
+        if episode.memory is not None and not episode.images_shown:
+            blind.add(episode.question_id)
         if episode.document_digest is not None:
             n_checked += 1
             expected = digests.get(asked.get(episode.question_id, ""))
@@ -207,10 +224,12 @@ def _read_episodes(
         calls += 1
         prompt += extraction.prompt_tokens or 0
         completion += extraction.completion_tokens or 0
-    return (
-        dict(sorted(Counter(latest.values()).items())),
-        Routing(n_checked, tuple(mismatched)),
-        Spent(prompt, completion, calls, retries, refusals),
+    works_with_tools = store.manifest.settings["setting"] in ("agent", "ep-given")
+    return _Episodes(
+        stop_reasons=dict(sorted(Counter(latest.values()).items())),
+        routing=Routing(n_checked, tuple(mismatched)),
+        spent=Spent(prompt, completion, calls, retries, refusals),
+        n_without_pages=len(blind) if works_with_tools else None,
     )
 
 

@@ -12,7 +12,7 @@ from awm.analysis.audit_sample import draw_sample
 from awm.analysis.manual_audit import KINDS, read_audit
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
-from awm.report.audit_tables import print_audit
+from awm.report.audit_tables import cell_title, print_audit
 from awm.runs import open_run
 
 
@@ -32,7 +32,7 @@ def audit_sample_command(
     with shown_errors(stderr):
         sample = draw_sample(open_run(run), n, seed, out)
     drawn = ", ".join(
-        f"{cell.replace('_', ' ')} {k} of {sample.n_in_run[cell]}"
+        f"{cell_title(cell)} {k} of {sample.n_in_run[cell]}"
         for cell, k in sample.n_drawn.items()
     )
     lines = [f"Wrote {sum(sample.n_drawn.values())} rows to {out}: {drawn}."]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +21,14 @@ from awm.cli.terminal import open_console
 from awm.evaluate import EvalSettings
 from awm.models.chat import ModelSettings
 from awm.report.tables import print_summary
+
+
+def _program() -> str:
+    """Give the command that reaches this program from here: a venv's may not be on the path."""
+    started = Path(sys.argv[0])
+    if shutil.which("awm") is None and started.name == "awm" and started.exists():
+        return shlex.quote(os.path.relpath(started))
+    return "awm"
 
 
 def demo(
@@ -46,7 +57,7 @@ def demo(
         return
     console = open_console()
     print_summary(summary, console)
-    show = f"awm show {escape(shlex.quote(str(folder)))}"
+    show = escape(f"{_program()} show {shlex.quote(str(folder))}")
     console.print(
         f"\nNext: [bold]{show}[/bold] lists the questions, "
         f"[bold]{show} 1[/bold] walks through the first episode.",

@@ -8,6 +8,7 @@
 | 3 | a document, benchmark or run folder cannot be used (`DataError`) |
 | 4 | a model server gave no usable answer (`EndpointError`) |
 | 5 | the run is done, and some questions are unmeasured: start it again to retry them |
+| 6 | `awm check --train` found that the training set overlaps the benchmark |
 | 130 | interrupted; what is done is kept |
 """
 

@@ -125,7 +125,7 @@ def evaluate_command(
     with shown_errors(stderr, interrupted=resume):
         settings = eval_settings(config, flags, assignments or ())
         loaded = load_benchmark(settings.benchmark, settings.data, settings.overlay, settings.seed)
-        if not json:
+        if not json and not (settings.run / "manifest.json").exists():
             _tell_problems(loaded, stderr)
         summary = run_evaluation(settings, loaded, stderr)
     if json:

@@ -19,6 +19,7 @@ from awm.cli.ground import ground_command
 from awm.cli.intervene import intervene_command
 from awm.cli.pocket import pocket_app
 from awm.cli.report import report
+from awm.cli.reproduce import reproduce_command
 from awm.cli.runs import runs_app
 from awm.cli.score import score
 from awm.cli.show import show
@@ -31,7 +32,8 @@ app = typer.Typer(
     epilog=(
         "Exit codes: 0 done; 1 a fault of AWM itself; 2 the command line or a setting cannot be "
         "used; 3 a document, benchmark or run folder cannot be used; 4 a model server gave no "
-        "usable answer; 5 the run is done and some questions are unmeasured; 130 interrupted."
+        "usable answer; 5 the run is done and some questions are unmeasured; 6 awm check found an "
+        "overlap; 130 interrupted."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -50,6 +52,7 @@ app.command("intervene")(intervene_command)
 app.command("ground")(ground_command)
 app.add_typer(audit_app, name="audit")
 app.add_typer(runs_app, name="runs")
+pocket_app.command("reproduce")(reproduce_command)
 app.add_typer(pocket_app, name="pocket")
 app.add_typer(train_app, name="train")
 app.command("demo")(demo)

@@ -47,7 +47,7 @@ def train(
         def tell(line: str) -> None:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-        train_pocket(settings, out, tell)
+        train_pocket(settings, out, tell, n_checked=max(4, round(200 * min(1.0, scale))))
 
 
 @pocket_app.command("tokenizer")

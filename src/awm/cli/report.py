@@ -22,6 +22,9 @@ def report(
     markdown: Annotated[
         Path | None, typer.Option(help="Also write the report to this file.", metavar="FILE")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Let --markdown replace a file that is there.")
+    ] = False,
     pool: Annotated[
         bool, typer.Option("--pool", help="Pool runs that differ in nothing but seeds.")
     ] = False,
@@ -37,6 +40,8 @@ def report(
     """
     stderr = open_console(stderr=True)
     with shown_errors(stderr):
+        if markdown is not None and markdown.exists() and not force:
+            raise ConfigError(f"--markdown {markdown} is there already: --force replaces it")
         stores = [open_run(run) for run in runs]
         pooled = pool_runs(stores) if pool else None
         reports = [report_run(store) for store in stores]

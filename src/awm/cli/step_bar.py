@@ -35,6 +35,7 @@ class StepBar:
             TimeRemainingColumn(),
             console=console,
             transient=True,
+            disable=not console.is_terminal,  # else it would end with an empty line in a log
         )
         self._task: TaskID | None = None
 

@@ -18,6 +18,7 @@ from awm.benchmarks.releases import describe_release
 from awm.benchmarks.subsets import load_subset
 from awm.evaluate.selection import can_ask, in_subset
 from awm.evaluate.settings import EvalSettings
+from awm.models.chat import ModelSettings
 from awm.runs import (
     OPERATIONAL_SETTINGS,
     DatasetRecord,
@@ -113,13 +114,19 @@ def record_example(example: Example) -> ExampleRecord:
     )
 
 
+def _all_models(settings: EvalSettings) -> list[ModelSettings]:
+    further = [settings.extractor] if settings.extractor else []
+    return [settings.model, *settings.all_readers, *further]
+
+
 def record_session(settings: EvalSettings) -> SessionRecord:
     """Say when and with what this process works on the run."""
     return SessionRecord(
         started_at=utc_now(),
         versions=package_versions(),
         git_revision=git_revision(),
-        settings=settings.model_dump(mode="json", include=set(OPERATIONAL_SETTINGS)),
+        settings=settings.model_dump(mode="json", include=set(OPERATIONAL_SETTINGS))
+        | {"specs": [model.spec for model in _all_models(settings)]},
     )
 
 

@@ -325,6 +325,12 @@ def parse_spec(spec: str) -> tuple[str, str]:
         )
     if not model.strip():
         raise ConfigError(f"A model spec names no model. {form}")
+    if not split and "@" in model:
+        # Without this, a forgotten "http://" would send private pages to api.openai.com.
+        raise ConfigError(
+            f"A model spec has an '@' and no http:// or https:// behind it. {form} (A model of "
+            "OpenAI whose own name holds an '@': openai:MODEL@https://api.openai.com/v1.)"
+        )
     return model, _check_base_url(url)
 
 

@@ -5,6 +5,9 @@ it, and "Not answerable" where they do not, whatever they promise. What it must 
 up half of its training: generic findings, findings about another subject or another kind of fact,
 one half of a comparison, findings cut short or scrambled, and an empty memory. A finding with a
 wrong number gives that wrong number.
+
+As in imitation, the look-up is helped along: probes say whose value a value token is and what is
+asked, and one head is told where to look.
 """
 
 from __future__ import annotations
@@ -22,10 +25,13 @@ from torch.nn import functional
 from awm.agent.reader import reader_messages
 from awm.memory import Finding
 from awm.models.chat import text_message
-from awm.pocket.encoding import Encoder
-from awm.pocket.model import pad_rows
+from awm.pocket.encoding import UNKNOWN, Encoder
+from awm.pocket.guidance import GUIDED_LAYER, gaze_loss
+from awm.pocket.model import HIDDEN
+from awm.pocket.rows import Batch, TrainingRow, make_batch
 from awm.pocket.schedule import Schedule, Stopwatch, set_rate
 from awm.pocket.teacher import generic_finding, specific_finding
+from awm.pocket.vision import PAIRS
 from awm.pocket.world import (
     KEYS,
     MAX_PAGES,
@@ -46,7 +52,7 @@ class Memory:
 
     sort: str
     """How it was made; one of `SORTS`."""
-    question: str
+    case: PocketCase
     findings: tuple[Finding, ...]
     answer: str
 
@@ -70,7 +76,7 @@ class MemoryMaker:
         """
         chosen = sort or self._random.choices(list(_SORTS), [w for _, w in _SORTS.values()])[0]
         texts, answer = _SORTS[chosen][0](self, case)
-        return Memory(chosen, case.question, self._as_findings(texts), answer)
+        return Memory(chosen, case, self._as_findings(texts), answer)
 
     def _as_findings(self, texts: list[str]) -> tuple[Finding, ...]:
         page = self._random.randint(1, MAX_PAGES)
@@ -202,14 +208,88 @@ _SORTS: dict[str, tuple[Callable[[MemoryMaker, PocketCase], tuple[list[str], str
 SORTS = tuple(_SORTS)
 
 
-def memory_row(memory: Memory, encoder: Encoder) -> tuple[list[int], list[bool]]:
-    """Encode a reading: token ids, and which of them the reader writes."""
-    messages = [
-        *reader_messages(memory.question, memory.findings),
-        text_message("assistant", memory.answer),
-    ]
-    row = encoder.conversation(messages, tools=False)
-    return row.ids, [turn >= 0 for turn in row.turn_of]
+class ReadingRows:
+    """Makes training rows of memories.
+
+    Args:
+        encoder: for the pocket tokenizer.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        ids = encoder.tokenizer.convert_tokens_to_ids
+        self._names = {token: i for i, token in enumerate(ids(NAMES))}
+        self._keys = {token: i for i, token in enumerate(ids(KEYS))}
+        self._pairs = set(ids(PAIRS))
+
+    def row(self, memory: Memory) -> TrainingRow:
+        """Encode a reading, with what the probes and the guided head should know."""
+        messages = [
+            *reader_messages(memory.case.question, memory.findings),
+            text_message("assistant", memory.answer),
+        ]
+        encoded = self.encoder.conversation(messages, tools=False)
+        ids, case = encoded.ids, memory.case
+        is_written = [turn >= 0 for turn in encoded.turn_of]
+        names, keys = [UNKNOWN] * len(ids), [UNKNOWN] * len(ids)
+        facts: list[tuple[int, int, int]] = []
+        for i in range(5, len(ids) - 1):
+            if ids[i] in self._pairs and ids[i + 1] in self._pairs and not is_written[i]:
+                name, key = self._names.get(ids[i - 2]), self._keys.get(ids[i - 4])
+                if name is not None and key is not None:
+                    facts.append((name, key, i))
+                    names[i : i + 2], keys[i : i + 2] = [name] * 2, [key] * 2
+        first = is_written.index(True)
+        asked = [NAMES.index(subject) for subject in case.subjects]
+        for i in range(first, len(ids)):
+            if is_written[i]:  # the state before a token writes it
+                names[i - 1] = asked[0] if len(asked) == 1 else UNKNOWN
+                keys[i - 1] = KEYS.index(case.key)
+        row = TrainingRow(ids, [float(written) for written in is_written], names, keys)
+        if memory.answer != NOT_ANSWERABLE and asked:
+            values = [i for name, key, i in facts if name in asked and key == KEYS.index(case.key)]
+            row.sources[first] = values
+            if case.kind != "larger_subject":
+                row.sources[first + 1] = [i + 1 for i in values if ids[i] == ids[first]]
+        return row
+
+
+@dataclass(slots=True)
+class _Aids:
+    """What helps the reader to learn, and is dropped afterwards."""
+
+    reader: Any
+    probe: torch.nn.Linear
+    kept: dict[str, Any]
+
+    @classmethod
+    def attach(cls, reader: Any) -> _Aids:
+        """Listen to the first two layers of a reader."""
+        aids = cls(reader, torch.nn.Linear(HIDDEN, len(NAMES) + len(KEYS)), {})
+        layers = reader.model.layers
+        layers[0].register_forward_hook(lambda *call: aids.kept.update(hidden=call[2]))
+        layers[GUIDED_LAYER].self_attn.register_forward_pre_hook(
+            lambda *call: aids.kept.update(into=call[2]), with_kwargs=True
+        )
+        return aids
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """Give the probe's and the guided head's loss after a forward pass."""
+        hidden = self.kept["hidden"]
+        hidden = hidden[0] if isinstance(hidden, tuple) else hidden
+        scores = self.probe(hidden).split([len(NAMES), len(KEYS)], -1)
+        into = self.kept["into"]
+        total = gaze_loss(
+            self.reader.model.layers[GUIDED_LAYER].self_attn,
+            into["hidden_states"],
+            into["position_embeddings"],
+            batch,
+        )
+        for score, labels in zip(scores, (batch.names_BT, batch.keys_BT), strict=True):
+            total = total + functional.cross_entropy(
+                score.flatten(0, 1), labels.flatten(), ignore_index=UNKNOWN
+            )
+        return total
 
 
 def train_reader(
@@ -224,32 +304,32 @@ def train_reader(
         n_rows: readings of a step.
         check_every: steps between two measurements that are logged.
     """
-    maker = MemoryMaker(Random(schedule.seed))
+    maker, rows = MemoryMaker(Random(schedule.seed)), ReadingRows(encoder)
     cases = training_cases(schedule.seed + 1)
-    weights = list(reader.parameters())
+    aids = _Aids.attach(reader)
+    weights = [*reader.parameters(), *aids.probe.parameters()]
     optimizer = torch.optim.AdamW(weights, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
     watch = Stopwatch()
     for step in range(schedule.steps):
         set_rate(optimizer, schedule.rate_at(step))
-        loss = _reading_loss(reader, [maker.make(next(cases)) for _ in range(n_rows)], encoder)
-        loss.backward()
+        batch = make_batch([rows.row(maker.make(next(cases))) for _ in range(n_rows)], encoder)
+        tokens = _reading_loss(reader, batch)
+        aid = aids.loss(batch)
+        (tokens + 0.3 * aid).backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         optimizer.zero_grad()
         if (step + 1) % 50 == 0:
-            _log.info("reader %d %s loss %.4f", step + 1, watch, float(loss.detach()))
+            told = (round(float(part.detach()), 4) for part in (tokens, aid))
+            _log.info("reader %d %s loss %s aids %s", step + 1, watch, *told)
         if (step + 1) % check_every == 0:
             _log.info("  %s", exact_readings(reader, encoder))
 
 
-def _reading_loss(reader: Any, memories: list[Memory], encoder: Encoder) -> torch.Tensor:
-    rows = [memory_row(memory, encoder) for memory in memories]
-    ids, mask = pad_rows([ids for ids, _ in rows], encoder.pad)
-    is_written = torch.zeros(ids.shape, dtype=torch.bool)
-    for i, (_, written) in enumerate(rows):
-        is_written[i, : len(written)] = torch.tensor(written)
-    hidden = reader.model(input_ids=ids, attention_mask=mask).last_hidden_state[:, :-1]
-    chosen = is_written[:, 1:]
+def _reading_loss(reader: Any, batch: Batch) -> torch.Tensor:
+    ids = batch.inputs["input_ids"]
+    hidden = reader.model(input_ids=ids).last_hidden_state[:, :-1]
+    chosen = batch.weights_BT[:, 1:] > 0
     logits = reader.lm_head(hidden[chosen]).float()
     return functional.cross_entropy(logits, ids[:, 1:][chosen])
 
@@ -264,15 +344,15 @@ def exact_readings(
     """
     reader.eval()
     maker, cases = MemoryMaker(Random(seed)), training_cases(seed)
+    rows = ReadingRows(encoder)
     hits: dict[str, list[bool]] = defaultdict(list)
     for sort in SORTS:
-        rows = [memory_row(maker.make(next(cases), sort), encoder) for _ in range(n)]
-        ids, mask = pad_rows([ids for ids, _ in rows], encoder.pad)
+        made = [rows.row(maker.make(next(cases), sort)) for _ in range(n)]
+        batch = make_batch(made, encoder)
+        ids = batch.inputs["input_ids"]
         with torch.no_grad():
-            likeliest = reader(input_ids=ids, attention_mask=mask).logits.argmax(-1)
-        for i, (row, written) in enumerate(rows):
-            hits[sort].append(
-                all(int(likeliest[i, j - 1]) == row[j] for j in range(len(row)) if written[j])
-            )
+            likeliest = reader(input_ids=ids).logits.argmax(-1)
+        is_wrong = (likeliest[:, :-1] != ids[:, 1:]) & (batch.weights_BT[:, 1:] > 0)
+        hits[sort] += (~is_wrong.any(1)).tolist()
     reader.train()
     return {sort: round(sum(values) / len(values), 3) for sort, values in hits.items()}

@@ -18,9 +18,10 @@ from transformers import AutoConfig
 
 from awm.errors import ConfigError
 from awm.pocket.encoding import Encoder
-from awm.pocket.imitation import GENERIC_SHARE, Imitation, exact_turns
+from awm.pocket.imitation import Imitation, exact_turns
 from awm.pocket.model import N_VISUAL, build_policy, build_reader, count_parameters
 from awm.pocket.reader import exact_readings, train_reader
+from awm.pocket.rows import GENERIC_SHARE
 from awm.pocket.schedule import Schedule, Stopwatch
 from awm.pocket.tokenizer import build_processor, build_tokenizer
 from awm.pocket.vision import LabelHead, share_digits, train_vision

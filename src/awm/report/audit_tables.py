@@ -7,7 +7,9 @@ from rich.console import Console
 from awm.analysis.manual_audit import AspectAgreement, AuditResult
 from awm.analysis.statistics import Interval
 from awm.report.report_tables import Grid, print_grid, say
+from awm.report.cells import CELL_TITLES
 from awm.report.tables import format_share
+from awm.scoring.outcome import Outcome
 
 _TITLES = {
     "final_correct": "final answer",
@@ -27,7 +29,7 @@ def print_audit(result: AuditResult, console: Console) -> None:
     console.print()
     print_grid(_sides_grid(result), console)
     if result.cells_without_verdict:
-        cells = ", ".join(cell.replace("_", " ") for cell in result.cells_without_verdict)
+        cells = ", ".join(cell_title(cell) for cell in result.cells_without_verdict)
         say(f"No final answer judged in: {cells}. Weighted figures leave them out.", console)
     console.print()
     if result.kinds:
@@ -77,6 +79,11 @@ def _sides_grid(result: AuditResult) -> Grid:
         for name, found in result.aspects.items()
     )
     return Grid(("score against person", "too generous", "too strict", "sign test p"), rows)
+
+
+def cell_title(stratum: str) -> str:
+    """Name a stratum of a sample: an outcome cell, or what stands in for one."""
+    return CELL_TITLES[Outcome(stratum)] if stratum in set(Outcome) else stratum.replace("_", " ")
 
 
 def _interval(interval: Interval | None) -> str:

@@ -7,11 +7,12 @@ from rich.console import Console
 from awm.analysis.comparison import Cell, RunComparison
 from awm.analysis.statistics import Estimate
 from awm.memory import visible_line
-from awm.report.report_tables import CELL_TITLES, Grid, print_grid, say
+from awm.report.cells import CELL_TITLES, SHORT_CELL_TITLES
+from awm.report.intervals import interval_notes, is_bound
+from awm.report.report_tables import Grid, print_grid, say
 from awm.report.tables import format_share
 
 _N_NAMED = 5
-_SHORT_CELLS = ("supported", "missing", "answering", "unresolved")
 
 
 def print_comparison(compared: RunComparison, console: Console) -> None:
@@ -37,6 +38,11 @@ def print_comparison(compared: RunComparison, console: Console) -> None:
             say(f"{n} of them without {what} score in A or B, left out of its figures", console)
     console.print()
     print_grid(differences_grid(compared), console)
+    for note in interval_notes(
+        ((figure.title, figure.difference) for figure in compared.figures),
+        "no document differs" if _is_same(compared) else "all documents differ alike",
+    ):
+        say(note, console, style="dim")
     console.print()
     print_grid(tests_grid(compared), console)
     say(
@@ -87,7 +93,7 @@ def tests_grid(compared: RunComparison) -> Grid:
 def transitions_grid(compared: RunComparison) -> Grid:
     """Give the counts of moves from A's cell (row) to B's (column)."""
     cells: list[Cell] = list(CELL_TITLES)
-    short = list(_SHORT_CELLS)
+    short = list(SHORT_CELL_TITLES.values())
     if any(None in move for move in compared.transitions):
         cells.append(None)
         short.append("unmeasured")
@@ -99,6 +105,15 @@ def transitions_grid(compared: RunComparison) -> Grid:
         for a in cells
     )
     return Grid(("from A (down) to B", *short), rows)
+
+
+def _is_same(compared: RunComparison) -> bool:
+    """Say whether the figures with a bound for an interval differ by nothing."""
+    return all(
+        figure.difference.value == 0
+        for figure in compared.figures
+        if is_bound(figure.difference)
+    )
 
 
 def _named(ids: tuple[str, ...]) -> str:

@@ -29,6 +29,11 @@ def print_grounding(report: GroundingReport, console: Console) -> None:
     )
     console.print(_verdicts(report))
     console.print(_rates(report))
+    _say(
+        console,
+        "checked findings: supported, contradicted or not found; unreadable and unmeasured ones are "
+        "left out. memories: those that a figure rests on.",
+    )
     console.print(_cross(report))
     for name, ids in (
         ("Unsupported guesses", report.guesses),
@@ -53,7 +58,7 @@ def _say(console: Console, text: str) -> None:
 
 def _verdicts(report: GroundingReport) -> Table:
     table = Table(box=None, pad_edge=False)
-    for column in ("verdict", "findings", "share"):
+    for column in ("verdict", "findings", "of all findings"):
         table.add_column(column, justify="left" if column == "verdict" else "right")
     rows = {**report.verdicts, "unmeasured": report.n_unmeasured}
     for name, n in rows.items():
@@ -64,14 +69,14 @@ def _verdicts(report: GroundingReport) -> Table:
 
 def _rates(report: GroundingReport) -> Table:
     table = Table(box=None, pad_edge=False)
-    for column in ("figure", "value", "95 % interval", "n"):
+    for column in ("figure", "value", "95 % interval", "memories"):
         table.add_column(column, justify="left" if column == "figure" else "right")
     for name, estimate in (
-        ("findings supported", report.supported),
-        ("findings contradicted", report.contradicted),
-        ("memories grounded", report.grounded),
-        ("answerable memories without support", report.unsupported_guesses),
-        ("grounded memories not answerable", report.omissions),
+        ("supported, of the checked findings", report.supported),
+        ("contradicted, of the checked findings", report.contradicted),
+        ("grounded, of the checked memories", report.grounded),
+        ("without support, of the answerable memories", report.unsupported_guesses),
+        ("not answerable, of the grounded memories", report.omissions),
     ):
         table.add_row(
             name, format_share(estimate.value), format_interval(estimate), str(estimate.n)

@@ -15,18 +15,14 @@ from awm.analysis.intervention_figures import (
 )
 from awm.analysis.intervention_records import Arm
 from awm.analysis.statistics import Estimate
+from awm.report.cells import CELL_LEGEND, SHORT_CELL_TITLES
+from awm.report.intervals import interval_notes
 from awm.report.tables import format_interval, format_share
 
 _SHORT_CELLS = {
-    "memory_supported_correct": "supported",
-    "memory_missing_correct": "missing",
-    "answering_error": "answering",
-    "unresolved_error": "unresolved",
+    **{cell.value: title for cell, title in SHORT_CELL_TITLES.items()},
     "unmeasured": "unmeasured",
 }
-_LEGEND = """\
-supported: answer right, and memory right       missing: answer right, memory cannot carry it
-answering: answer wrong, memory right    unresolved: both wrong"""
 _MEASURES = {"final": "final", "memory": "memory"}
 
 
@@ -39,7 +35,7 @@ def print_intervention(report: InterventionReport, console: Console) -> None:
     console.print(_breakdown(report))
     if report.cell_transitions:
         console.print(_transitions(report))
-    console.print(_LEGEND, style="dim", highlight=False, soft_wrap=True)
+    console.print(CELL_LEGEND, style="dim", highlight=False, soft_wrap=True)
     for line in _audit_lines(report):
         _say(console, line)
     for warning in report.warnings:

@@ -13,20 +13,13 @@ from awm.analysis.benchmark_report import Figures, PooledReport, RunReport
 from awm.analysis.result_name import ResultName
 from awm.analysis.scored_answers import RepairedAnswer
 from awm.memory import visible_line
+from awm.report.cells import CELL_TITLES
 from awm.report.tables import format_interval, format_share
-from awm.scoring.outcome import Outcome
 
 N_SHOWN = 10
 """Repaired answers that a terminal lists; Markdown and JSON have all."""
 MAX_CELL_CHARS = 200
 """Longest text of an answer in a table."""
-
-CELL_TITLES = {
-    Outcome.MEMORY_SUPPORTED_CORRECT: "memory-supported correct",
-    Outcome.MEMORY_MISSING_CORRECT: "memory-missing correct",
-    Outcome.ANSWERING_ERROR: "answering error",
-    Outcome.UNRESOLVED_ERROR: "unresolved error",
-}
 
 _CONTROL = {
     code: "\N{REPLACEMENT CHARACTER}"

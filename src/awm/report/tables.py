@@ -10,6 +10,7 @@ from rich.table import Table
 
 from awm.analysis.statistics import Estimate
 from awm.analysis.summary import RunSummary
+from awm.memory import visible_line
 
 _CELLS = (
     ("memory_supported_correct", "memory-supported correct", "right", "right"),
@@ -98,6 +99,13 @@ def _notes(summary: RunSummary) -> list[str]:
         notes.append(
             f"{_count(summary.n_unmeasured, 'question is', 'questions are')} unmeasured ({kinds}); "
             "the same command retries what failed."
+        )
+        if summary.error_sample:
+            notes.append(f"One of the failures: {visible_line(summary.error_sample)[:400]}")
+    if summary.n_without_pages and 2 * summary.n_without_pages >= summary.n_questions:
+        notes.append(
+            f"{summary.n_without_pages} of {summary.n_questions} episodes looked at no page at "
+            "all: does the server parse tool calls? See tool_format in docs/models.md."
         )
     if dataset.missing_documents:
         notes.append(

@@ -118,7 +118,8 @@ class Journal(Generic[R]):
             return self._type.model_validate_json(line)
         except ValidationError as error:
             raise RunStoreError(
-                f"{self.path}, line at byte {offset}: not a {self._type.__name__}: {error}"
+                f"{self.path}: the line at byte {offset} is damaged ({first_problem(error)}); "
+                "remove that line, and what it held is done again"
             ) from error
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
@@ -129,6 +130,13 @@ class Journal(Generic[R]):
             for line in file:
                 yield offset, line
                 offset += len(line)
+
+
+def first_problem(error: ValidationError) -> str:
+    """Say what is wrong first: where and what, without the input, which may be megabytes."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, problem["loc"]))
+    return f"{where}: {problem['msg']}" if where else problem["msg"]
 
 
 def _encode(record: BaseModel) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from awm.errors import RunStoreError
+from awm.runs.journal import first_problem
 
 RUN_VERSION = 1
 """Version of the layout; a run of another version is refused."""
@@ -105,12 +107,13 @@ OPERATIONAL_SETTINGS = frozenset(
     }
 )
 """Settings that may change on resume: they decide how, not what. The hashes of dataset and overlay
-stand for their paths."""
-_OPERATIONAL_MODEL_SETTINGS = frozenset(
-    f"{role}.{name}"
-    for role in ("model", "reader", "extractor")
-    for name in ("timeout_s", "max_retries", "max_in_flight", "api_key_env")
-)
+stand for their paths. A model's base URL may change too; each session's stands in sessions.jsonl.
+"""
+_MODEL_ROLES = ("model", "reader", "extractor")
+_OPERATIONAL_MODEL_SETTINGS = ("timeout_s", "max_retries", "max_in_flight", "api_key_env")
+_BASE_URL = re.compile(r"@https?://.*$", re.DOTALL)
+EXTENDED_BY = frozenset({"limit", "questions", "n_questions", "question_ids_hash"})
+"""What differs between a run and one that asks the same questions and further ones."""
 _NOT_SET = "(not set)"
 
 
@@ -136,7 +139,8 @@ def read_manifest(path: Path) -> RunManifest:
                 "name the run itself (its path stands in manifest.json under source)"
             ) from error
         raise RunStoreError(
-            f"{file} is not a manifest of version {RUN_VERSION}: {error}"
+            f"{file} is damaged, or no manifest of version {RUN_VERSION} ({first_problem(error)}); "
+            "restore it, or choose another --run"
         ) from error
     if manifest.run_version != RUN_VERSION:
         raise RunStoreError(
@@ -144,6 +148,12 @@ def read_manifest(path: Path) -> RunManifest:
             f"{RUN_VERSION}; use the AWM that made it, or choose another --run"
         )
     return manifest
+
+
+def only_extends(old: RunManifest, new: RunManifest) -> bool:
+    """Say whether two manifests differ at most in which questions they ask."""
+    before, after = _identity(old), _identity(new)
+    return all(before.get(key) == after.get(key) or key in EXTENDED_BY for key in before | after)
 
 
 def compare_manifests(old: RunManifest, new: RunManifest) -> list[str]:
@@ -171,6 +181,11 @@ def _say(values: dict[str, Any], key: str) -> str:
 
 def _identity(manifest: RunManifest) -> dict[str, Any]:
     settings = {k: v for k, v in manifest.settings.items() if k not in OPERATIONAL_SETTINGS}
+    for role in _MODEL_ROLES:
+        if isinstance(settings.get(role), dict):
+            settings[role] = _model_identity(settings[role])
+    if "readers" in settings:
+        settings["readers"] = [_model_identity(reader) for reader in settings["readers"]]
     flat = dict(flatten_settings(settings)) | {
         "run_version": manifest.run_version,
         "prompt_version": manifest.prompt_version,
@@ -182,8 +197,16 @@ def _identity(manifest: RunManifest) -> dict[str, Any]:
         "question_ids_hash": manifest.question_ids_hash,
         "n_questions": manifest.n_questions,
     }
-    flat.setdefault("subset", None)  # runs made before there were subsets have no such key
-    return {k: v for k, v in flat.items() if k not in _OPERATIONAL_MODEL_SETTINGS}
+    # Runs made before these settings existed have no such keys.
+    for name, default in (("subset", None), ("readers", []), ("reader_samples", 1)):
+        flat.setdefault(name, default)
+    return flat
+
+
+def _model_identity(settings: dict[str, Any]) -> dict[str, Any]:
+    """Leave out how a model is reached: its server moves with every job of a cluster."""
+    kept = {k: v for k, v in settings.items() if k not in _OPERATIONAL_MODEL_SETTINGS}
+    return kept | {"spec": _BASE_URL.sub("", settings["spec"])}
 
 
 def flatten_settings(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,7 @@ from awm.agent.episode import Episode
 from awm.agent.reader import Reading
 from awm.errors import RunMismatchError, RunStoreError
 from awm.runs.journal import Journal, write_atomically
-from awm.runs.manifest import RunManifest, compare_manifests, read_manifest
+from awm.runs.manifest import RunManifest, compare_manifests, only_extends, read_manifest
 from awm.runs.records import (
     DocumentRecord,
     ExampleRecord,
@@ -133,26 +133,26 @@ def create_or_resume(
         if (path / "manifest.json").exists():
             old = read_manifest(path)
             differences = compare_manifests(old, manifest)
-            if differences:
+            if differences and _extends(store, old, manifest, examples):
+                _write_questions(
+                    path, manifest.model_copy(update={"created_at": old.created_at}), examples
+                )
+            elif differences:
                 raise RunMismatchError(
                     f"{path} was made with other settings:\n  "
                     + "\n  ".join(differences)
                     + "\nChoose another --run, or the same settings to resume."
                 )
-            store.manifest = old
+            else:
+                store.manifest = old
         elif any(journal.path.exists() for journal in store._written):
             raise RunStoreError(
                 f"{path} holds journals and no manifest.json, so nothing says what they are; "
                 "restore the manifest, or choose another --run"
             )
         else:
-            write_atomically(
-                path / "examples.jsonl",
-                b"".join(e.model_dump_json().encode() + b"\n" for e in examples),
-            )
-            write_atomically(
-                path / "manifest.json", manifest.model_dump_json(indent=2).encode() + b"\n"
-            )
+            _refuse_foreign_files(path)
+            _write_questions(path, manifest, examples)
         for journal in store._written:
             journal.open()
         store.sessions.append(session)
@@ -163,6 +163,34 @@ def create_or_resume(
         store.close()
         raise
     return store
+
+
+def _extends(
+    store: RunStore, old: RunManifest, new: RunManifest, examples: list[ExampleRecord]
+) -> bool:
+    """Say whether the run's questions all stand among `examples`, unchanged, with new ones."""
+    if not only_extends(old, new):
+        return False
+    asked = {example.question_id: example for example in examples}
+    return all(asked.get(known.question_id) == known for known in store.examples.read())
+
+
+def _write_questions(path: Path, manifest: RunManifest, examples: list[ExampleRecord]) -> None:
+    lines = b"".join(example.model_dump_json().encode() + b"\n" for example in examples)
+    write_atomically(path / "examples.jsonl", lines)
+    write_atomically(path / "manifest.json", manifest.model_dump_json(indent=2).encode() + b"\n")
+
+
+def _refuse_foreign_files(path: Path) -> None:
+    """Refuse a folder that holds anything but what a run begun and never finished leaves."""
+    ours = {"run.lock", "examples.jsonl", "manifest.json"}
+    foreign = sorted(
+        entry.name for entry in path.iterdir() if entry.name.removesuffix(".part") not in ours
+    )
+    if foreign:
+        raise RunMismatchError(
+            f"{path} is no run folder and not empty (it holds {foreign[0]!r}); choose another --run"
+        )
 
 
 def open_run(path: Path) -> RunStore:

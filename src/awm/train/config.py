@@ -89,7 +89,9 @@ class PolicySettings(BaseModel):
 
     path: str
     """A folder, or a name on the Hugging Face hub."""
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the weights; `trl.bf16 = true` makes the arithmetic bfloat16 in either. bfloat16 weights
+    suit LoRA, whose own weights are float32: small steps are rounded away in them."""
     freeze_vision: bool = True
     """Keep the vision tower and its merger as they are. TRL 1.16 resets only the prefix cache of
     vLLM after a weight sync (trl#7198), so a trained tower would be asked with stale image

@@ -22,28 +22,77 @@ if TYPE_CHECKING:
     from awm.train.preflight import Check
 
 GIB = 2**30
-ADAM_BYTES = 8
-"""Of AdamW's two states, in float32, for each trained weight."""
+ADAM_STATES = 2
+"""Numbers that AdamW keeps for each trained weight, in the weight's own type."""
+MAX_LOST_SHARE = 0.5
+"""With more of the weights standing still, training is not what it seems."""
+LORA_BYTES = 4
+"""Of a LoRA weight: PEFT keeps them in float32."""
 
 
 def memory_floor_bytes(settings: TrainSettings, model: Any) -> int:
     """Count weights, gradients and optimizer states on one device."""
-    n_all, n_trained = count_parameters(model)
-    lora = settings.policy.lora
-    if lora is not None:
-        n_trained = _lora_parameters(model, lora.rank)
-    size = next(model.parameters()).element_size()
-    return n_all * size + n_trained * (size + ADAM_BYTES)
+    n_all, _ = count_parameters(model)
+    n_trained, size = _trained(settings, model)
+    return n_all * _size(model) + n_trained * size * (1 + ADAM_STATES)
 
 
 def checkpoint_bytes(settings: TrainSettings, model: Any) -> int:
-    """Estimate one checkpoint: the trained weights with their optimizer states."""
-    n_all, n_trained = count_parameters(model)
-    size = next(model.parameters()).element_size()
+    """Estimate one checkpoint: the weights that it keeps, and the optimizer states."""
+    n_trained, size = _trained(settings, model)
+    kept = 0 if settings.policy.lora else count_parameters(model)[0] * _size(model)
+    return kept + n_trained * size * (ADAM_STATES + bool(settings.policy.lora))
+
+
+def lost_update_share(model: Any, learning_rate: float) -> float:
+    """Give the share of trained weights in which a step of AdamW is rounded away.
+
+    A step moves a weight by about the learning rate; a change below half the distance to the next
+    number of the weight's type leaves it as it is.
+    """
+    lost = n = 0
+    for weight in model.parameters():
+        if weight.requires_grad:
+            # Half the distance to the next number is a quarter to a half of eps |w|.
+            reach = weight.detach().abs() * torch.finfo(weight.dtype).eps / 4
+            lost += int((reach > learning_rate).sum())
+            n += weight.numel()
+    return lost / n if n else 0.0
+
+
+def check_precision(settings: TrainSettings, model: Any) -> Check:
+    """Check that the weights' type can hold the updates."""
+    from awm.train.preflight import Check
+
+    name = "precision"
+    if settings.policy.lora is not None:
+        return Check(name, True, "LoRA weights are kept in float32")
+    share = lost_update_share(model, settings.learning_rate)
+    measured = (
+        f"a step of {settings.learning_rate:g} is rounded away in {100 * share:.0f} % of the "
+        f"trained weights ({settings.policy.dtype})"
+    )
+    if share > MAX_LOST_SHARE:
+        return Check(
+            name,
+            False,
+            measured,
+            'keep the weights in float32 (policy.dtype = "float32", with bf16 = true in [trl] for '
+            "fast arithmetic), or train with LoRA",
+        )
+    return Check(name, True, measured)
+
+
+def _trained(settings: TrainSettings, model: Any) -> tuple[int, int]:
+    """Give the number of trained weights and the bytes of one."""
     lora = settings.policy.lora
     if lora is not None:
-        return _lora_parameters(model, lora.rank) * (size + ADAM_BYTES)
-    return n_all * size + n_trained * ADAM_BYTES
+        return _lora_parameters(model, lora.rank), LORA_BYTES
+    return count_parameters(model)[1], _size(model)
+
+
+def _size(model: Any) -> int:
+    return int(next(model.parameters()).element_size())
 
 
 def _lora_parameters(model: Any, rank: int) -> int:
@@ -55,7 +104,7 @@ def _lora_parameters(model: Any, rank: int) -> int:
 
 
 def check_resources(settings: TrainSettings, model: Any, n_checkpoints: int) -> list[Check]:
-    """Compare the estimates with what the machine has."""
+    """Compare the estimates with what the machine has, and the updates with the weights' type."""
     from awm.train.preflight import Check
 
     needed = memory_floor_bytes(settings, model)
@@ -65,6 +114,7 @@ def check_resources(settings: TrainSettings, model: Any, n_checkpoints: int) -> 
     disk_free = shutil.disk_usage(_existing(settings.out)).free
     disk = f"{n_checkpoints} checkpoints take {_gib(disk_needed)}; {_gib(disk_free)} are free"
     return [
+        check_precision(settings, model),
         Check(
             "memory",
             needed < free,

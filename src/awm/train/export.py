@@ -101,7 +101,7 @@ async def _ask(folder: Path) -> str:
     settings = ModelSettings(spec=f"transformers:{folder}", temperature=0.0, max_tokens=8)
     try:
         model = TransformersModel(settings)
-    except ConfigError as error:
+    except Exception as error:  # every library that loads has errors of its own
         raise DataError(f"the exported model in {folder} cannot be loaded: {error}") from error
     page = encode_rgb(Image.new("RGB", (80, 96), "white"), RenderSettings())
     messages = [

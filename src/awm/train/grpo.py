@@ -23,9 +23,9 @@ from awm.errors import ConfigError
 from awm.models.build import build_model
 from awm.models.chat import ChatModel
 from awm.scoring.extraction import ExtractionPrompt
-from awm.train.config import DataSource, GRPOSettings
+from awm.train.config import DataSource, GRPOSettings, TrainSettings
 from awm.train.export import write_policy
-from awm.train.journals import TrainingJournals
+from awm.train.journals import TrainingJournals, newest_checkpoint
 from awm.train.metrics import TrainingRecord
 from awm.train.policy import forbidden_tokens, load_policy, lora_config
 from awm.train.preflight import check_grpo, stop_on_failure
@@ -54,12 +54,19 @@ def run_grpo(settings: GRPOSettings, tell: Tell = _log.info) -> Path:
     """
     world, evaluation_world = make_worlds(settings)
     model, processor = load_policy(settings.policy)
+    is_main = is_main_process()
+    if is_main:
+        asked = make_scorer(settings, world.benchmark)
+        checks = check_grpo(settings, world, model, processor, asked, evaluation_world)
+        stop_on_failure(checks, tell)
     scorer = make_scorer(settings, world.benchmark)
-    stop_on_failure(check_grpo(settings, world, model, processor, scorer, evaluation_world), tell)
-    journals = TrainingJournals(settings.out, settings)
+    # The other processes take the checkpoint that the main one takes, and write nothing.
+    journals = TrainingJournals(settings.out, settings) if is_main else None
+    resume = journals.checkpoint if journals else newest_checkpoint(settings.out)
     reward = MemoryReward(scorer, settings.max_unmeasured_share)
 
     def record(mode: str, line: TrainingRecord) -> None:
+        assert journals is not None
         journals.append(mode, line)
         tell(describe(mode, line))
 
@@ -71,18 +78,41 @@ def run_grpo(settings: GRPOSettings, tell: Tell = _log.info) -> Path:
         processor,
         reward,
         record,
-        is_resumed=journals.checkpoint is not None,
+        is_resumed=resume is not None,
     )
-    resume = journals.checkpoint
-    if resume is not None:
+    if resume is not None and is_main:
         tell(f"resumed from {resume}")
     try:
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     finally:
-        journals.close()
+        if journals is not None:
+            journals.close()
         _close_models(trainer, scorer)
         world.close()
-    return write_policy(trainer.model, processor, settings.policy.path, settings.out / "final")
+    return export_trained(trainer, processor, settings)
+
+
+def is_main_process() -> bool:
+    """Tell whether this is the process that writes; accelerate numbers them in RANK."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def export_trained(trainer: Any, processor: Any, settings: TrainSettings) -> Path:
+    """Export what a trainer has trained, from the main process.
+
+    Raises:
+        ConfigError: the weights are sharded over devices; the message says how to export them.
+    """
+    final = settings.out / "final"
+    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+        raise ConfigError(
+            "the training is done, and its weights are sharded over devices: export the last "
+            f"checkpoint with `awm train export {settings.out}/checkpoint-N --out {final}`"
+        )
+    if is_main_process():
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        write_policy(model, processor, settings.policy.path, final)
+    return final
 
 
 def describe(mode: str, line: TrainingRecord) -> str:

@@ -38,7 +38,7 @@ def load_policy(settings: PolicySettings) -> tuple[Any, Any]:
         model = AutoModelForImageTextToText.from_pretrained(
             path, dtype=getattr(torch, settings.dtype)
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # every library that loads has errors of its own
         raise ConfigError(f"the model at {path!r} cannot be loaded ({error})") from error
     if settings.freeze_vision:
         vision_part(model).requires_grad_(False)

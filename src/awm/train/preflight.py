@@ -11,8 +11,7 @@ Imports torch and transformers: import this module inside functions, after
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +21,14 @@ from awm.benchmarks.contamination import OverlapItem, OverlapReport, benchmark_i
 from awm.errors import AwmError, ConfigError, EndpointError, UserError
 from awm.evaluate import score_answer
 from awm.memory import Finding
-from awm.models.chat import Message, ToolCall, count_images, text_message
+from awm.models.chat import ChatModel, Message, ToolCall, count_images, text_message
 from awm.rl.reward import RewardSettings, TrajectoryMeasures, compute_reward
 from awm.scoring.outcome import Outcome
 from awm.train.config import DataSource, GRPOSettings, SFTSettings, TrainSettings
 from awm.train.dataset import TrajectorySet, first_of_each_document
 from awm.train.estimate import check_resources
 from awm.train.policy import load_policy
+from awm.train.probe import play_by_rote
 from awm.train.rendering import ChatRenderer, check_rendering
 from awm.train.reward import TrajectoryScorer
 from awm.train.rows import make_row
@@ -87,9 +87,9 @@ def check_grpo(
     scorer: TrajectoryScorer,
     evaluation: TrainingWorld | None = None,
 ) -> list[Check]:
-    """Run every check of a GRPO training."""
+    """Run every check of a GRPO training; closes the models of `scorer`."""
     renderer = ChatRenderer(processor, world.tool_schemas())
-    conversations = _world_conversations(world)
+    conversations = play_by_rote(world, SAMPLE)
     train = _of_examples(benchmark_items(world.benchmark), world.examples)
     sources: list[tuple[str, list[OverlapItem]]] = []
     if evaluation is not None:
@@ -237,7 +237,7 @@ def check_sight(model: Any, renderer: ChatRenderer) -> Check:
 
 
 def check_reader(scorer: TrajectoryScorer, example: Example) -> Check:
-    """Check that the reader answers."""
+    """Check that the reader answers, and close it."""
     finding = Finding(text="Nothing was found.", page=1, turn=0)
     question = example.question
 
@@ -247,11 +247,14 @@ def check_reader(scorer: TrajectoryScorer, example: Example) -> Check:
             raise EndpointError(f"{reading.error.type}: {reading.error.message}")
         return f"answered {(reading.answer or '')[:40]!r}"
 
-    return _ask("reader", scorer.reader.settings.spec, read, "reader")
+    return _ask("reader", scorer.reader.settings.spec, read, "reader", scorer.reader)
 
 
 def check_judge(scorer: TrajectoryScorer, example: Example) -> Check:
-    """Check that the judge gives the gold answer a point, through the extractor if there is one."""
+    """Check that the judge gives the gold answer a point.
+
+    Where there is an extractor, the answer goes through it, and it is closed.
+    """
     gold = str(example.gold.answer)
 
     async def judge() -> str:
@@ -270,12 +273,25 @@ def check_judge(scorer: TrajectoryScorer, example: Example) -> Check:
         return f"{scorer.benchmark.judge.name} gives the gold answer {scored.score}"
 
     spec = scorer.extractor.settings.spec if scorer.extractor else scorer.benchmark.judge.name
-    return _ask("judge", spec, judge, "extractor")
+    return _ask("judge", spec, judge, "extractor", scorer.extractor)
 
 
-def _ask(name: str, spec: str, work: Callable[[], Any], setting: str) -> Check:
+def _ask(
+    name: str,
+    spec: str,
+    work: Callable[[], Awaitable[str]],
+    setting: str,
+    model: ChatModel | None,
+) -> Check:
+    async def ask_and_close() -> str:
+        try:
+            return await work()
+        finally:
+            if model is not None:
+                await model.aclose()
+
     try:
-        return Check(name, True, f"{spec} {asyncio.run(work())}")
+        return Check(name, True, f"{spec} {asyncio.run(ask_and_close())}")
     except (EndpointError, ConfigError) as error:
         return Check(
             name,
@@ -346,32 +362,6 @@ def _overlap(name: str, report: OverlapReport) -> Check:
             "have been learned by heart",
         )
     return Check("overlap", True, measured)
-
-
-def _world_conversations(world: TrainingWorld) -> list[tuple[Message, ...]]:
-    """Play an episode by rote over the first questions: retrieve, one finding, an answer."""
-    conversations = []
-    for question_id in list(world.examples)[:SAMPLE]:
-        episode = world.open_episode(question_id)
-        messages = [*episode.initial_messages()]
-
-        def say(turn: Message, episode: Any = episode, messages: Any = messages) -> None:
-            messages += (turn, *episode.step(turn).observations)
-
-        question = world.examples[question_id].question.text
-        say(Message(role="assistant", tool_calls=(_call("retrieve", query=question),)))
-        pages = episode.result().pages_shown
-        if pages:
-            finding = "Total sales in Norway were 4.7 million euros in 2020."
-            call = _call("update_memory", page=pages[0], finding=finding)
-            say(Message(role="assistant", tool_calls=(call,)))
-        say(text_message("assistant", "4.7 million euros"))
-        conversations.append(tuple(messages))
-    return conversations
-
-
-def _call(name: str, **arguments: object) -> ToolCall:
-    return ToolCall(name, json.dumps(arguments))
 
 
 def _of_examples(items: Sequence[OverlapItem], examples: Any) -> list[OverlapItem]:

@@ -18,7 +18,7 @@ from awm.agent.tools import retrieve_schema, update_memory_schema, view_pages_sc
 from awm.errors import ConfigError
 from awm.train.config import SFTSettings
 from awm.train.dataset import TrajectorySet
-from awm.train.export import write_policy
+from awm.train.grpo import export_trained, is_main_process
 from awm.train.journals import newest_checkpoint, settle_settings
 from awm.train.policy import load_policy, lora_config
 from awm.train.preflight import check_sft, stop_on_failure
@@ -41,21 +41,24 @@ def run_sft(settings: SFTSettings, tell: Tell = _log.info) -> Path:
         DataError: a page no longer gives the image that a run recorded.
     """
     trajectories = TrajectorySet(settings)
-    tell(trajectories.selection.describe())
+    if is_main_process():
+        tell(trajectories.selection.describe())
     model, processor = load_policy(settings.policy)
     processor.tokenizer.padding_side = "right"
     renderer = ChatRenderer(processor, tool_schemas(trajectories))
-    stop_on_failure(check_sft(settings, trajectories, model, renderer), tell)
+    if is_main_process():
+        stop_on_failure(check_sft(settings, trajectories, model, renderer), tell)
     rows = RowSource(trajectories, renderer, settings)
     if rows.n_too_long:
         tell(f"{rows.n_too_long} trajectories are longer than {settings.max_tokens} tokens")
-    settings.out.mkdir(parents=True, exist_ok=True)
-    settle_settings(settings.out / "settings.json", settings)
+    if is_main_process():
+        settings.out.mkdir(parents=True, exist_ok=True)
+        settle_settings(settings.out / "settings.json", settings)
     trainer = _make_trainer(settings, model, processor, renderer, rows, tell)
     resume = newest_checkpoint(settings.out)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     processor.tokenizer.padding_side = "left"
-    return write_policy(trainer.model, processor, settings.policy.path, settings.out / "final")
+    return export_trained(trainer, processor, settings)
 
 
 def tool_schemas(trajectories: TrajectorySet) -> list[dict[str, Any]]:
