@@ -9,7 +9,7 @@ import pytest
 
 import awm
 
-STATEMENTS = ("import awm", "import awm.cli.main", "import awm.agent.episode, awm.agent.reader")
+STATEMENTS = ("import awm", "import awm.cli.app", "import awm.agent.episode, awm.agent.reader")
 HEAVY = {"torch", "transformers", "trl", "verl", "ray", "vllm", "fastapi", "openai", "pandas"}
 
 
@@ -34,6 +34,12 @@ def test_scipy_is_not_imported(statement: str) -> None:
 
 def test_importing_awm_loads_none_of_its_parts() -> None:
     assert {name for name in loaded_by("import awm") if name.startswith("awm.")} == set()
+
+
+def test_the_entry_point_loads_no_command_before_it_can_be_interrupted() -> None:
+    loaded = loaded_by("import awm.cli.main")
+
+    assert {name for name in loaded if name.startswith("awm.")} == {"awm.cli", "awm.cli.main"}
 
 
 @pytest.mark.parametrize("name", awm.__all__)

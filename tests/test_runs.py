@@ -132,7 +132,7 @@ def test_a_line_of_another_schema_is_named_by_its_byte(tmp_path: Path) -> None:
     first = write_scores(path, score_record(0)).path.read_bytes()
     path.write_bytes(first + b'{"a": 1}\n' + first)
 
-    with pytest.raises(RunStoreError, match=f"byte {len(first)}: not a ScoreRecord"):
+    with pytest.raises(RunStoreError, match=f"byte {len(first)} is damaged .question_id: missing"):
         list(Journal(path, ScoreRecord).read())
 
 
@@ -361,7 +361,7 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     open_store(tmp_path).close()
     (tmp_path / "manifest.json").write_bytes(b'{"run_version": 1')
 
-    with pytest.raises(RunStoreError, match="is not a manifest of version 1"):
+    with pytest.raises(RunStoreError, match="is damaged, or no manifest of version 1"):
         open_run(tmp_path)
 
 

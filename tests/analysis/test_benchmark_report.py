@@ -194,7 +194,7 @@ def test_notes_say_what_keeps_figures_from_being_compared(tmp_path: Path) -> Non
     assert "7 of the dataset's 1,082 questions were asked" in text
     assert "No extractor" in text
     assert "fixes.toml replaced 1 gold answer: no figure here is official" in text
-    assert "1 of 7 questions are unmeasured (EndpointTimeoutError x1)" in text
+    assert "1 of 7 questions are not fully measured (EndpointTimeoutError x1)" in text
     assert "1 document is missing: a.pdf." in text
 
 

@@ -154,7 +154,7 @@ def test_reading_stops_at_the_tenth_fault(tmp_path: Path) -> None:
 
     assert str(caught.value).count("\n") == 10
     assert "line 10" in str(caught.value)
-    assert "reading stopped there" in str(caught.value)
+    assert "reading stopped after 10 faults" in str(caught.value)
 
 
 @pytest.mark.parametrize(

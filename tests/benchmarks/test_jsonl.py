@@ -81,9 +81,9 @@ def test_faulty_documents_are_named_and_counted_and_the_rest_runs(tmp_path: Path
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"question": None}, "line 2, question: "),
-        ({"question": ""}, "line 2, question: "),
-        ({"document": 3}, "line 2, document: "),
+        ({"question": None}, "line 2, question: is null, not text"),
+        ({"question": ""}, "line 2, question: is empty"),
+        ({"document": 3}, "line 2, document: 3 is a number, not text"),
         ({"document": "a\0b"}, "line 2, document: a path cannot hold a NUL"),
         ({"answer": None}, "line 2, answer: must be text"),
         ({"answer": True}, "line 2, answer: must be text"),
@@ -91,11 +91,21 @@ def test_faulty_documents_are_named_and_counted_and_the_rest_runs(tmp_path: Path
         ({"answer": [["nested"]]}, "line 2, answer: must be text"),
         ({"answer": 2**64}, "line 2, answer: must be text"),
         ({"answer": float("nan")}, "line 2, answer: must be text"),
-        ({"answer_format": "Integer"}, "line 2, answer_format: "),
-        ({"evidence_pages": ["3"]}, "line 2, evidence_pages.0: "),
-        ({"evidence_pages": 3}, "line 2, evidence_pages: "),
-        ({"evidence_page": [3]}, "line 2, evidence_page: "),
-        ({"id": ""}, "line 2, id: "),
+        (
+            {"answer_format": "Integer"},
+            "line 2, answer_format: 'Integer' is none of Str, Int, Float",
+        ),
+        ({"answer_format": "Integer"}, "None; did you mean 'Int'?"),
+        ({"answer_format": 3}, "line 2, answer_format: 3 is a number, not one of Str, Int"),
+        ({"evidence_pages": ["3"]}, "line 2, evidence_pages[0]: '3' is text, not a whole number"),
+        ({"evidence_pages": 3}, "line 2, evidence_pages: 3 is a number, not a list"),
+        (
+            {"evidence_page": [3]},
+            "line 2, evidence_page: no such field; did you mean 'evidence_pages'?",
+        ),
+        ({"doc": "a.pdf"}, "line 2, doc: no such field; did you mean 'document'?"),
+        ({"xyz": 1}, "line 2, xyz: no such field; there are question, document, answer, "),
+        ({"id": ""}, "line 2, id: is empty"),
     ],
 )
 def test_a_faulty_field_is_named_with_its_line(
@@ -106,14 +116,15 @@ def test_a_faulty_field_is_named_with_its_line(
     with pytest.raises(BenchmarkError) as refused:
         load_benchmark("jsonl", path)
 
-    assert f"{path}, {complaint}" in str(refused.value)
+    assert str(refused.value).startswith(f"{path} has rows that cannot be used:\n  line 2, ")
+    assert complaint in str(refused.value)
 
 
 @pytest.mark.parametrize("field", ["question", "document", "answer"])
 def test_a_field_that_is_not_there_is_named(tmp_path: Path, field: str) -> None:
     row = {key: value for key, value in ROW.items() if key != field}
 
-    with pytest.raises(BenchmarkError, match=f"line 1, {field}: Field required"):
+    with pytest.raises(BenchmarkError, match=f"line 1, {field}: missing"):
         load_benchmark("jsonl", write_jsonl(tmp_path / "q.jsonl", [row]))
 
 
@@ -122,7 +133,9 @@ def test_a_line_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text(f"{json.dumps(ROW)}\n\n{line}\n")
 
-    with pytest.raises(BenchmarkError, match="line 3, "):
+    with pytest.raises(
+        BenchmarkError, match=r"line 3(: (not JSON|.* not an object)|, question: missing)"
+    ):
         load_benchmark("jsonl", path)
 
 
@@ -141,8 +154,78 @@ def test_line_separators_within_a_text_and_a_byte_order_mark_are_no_line_ends(
 def test_the_same_id_twice_is_refused(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "q.jsonl", [ROW | {"id": "x"}, ROW | {"id": "x"}])
 
-    with pytest.raises(BenchmarkError, match="the id 'x' stands more than once"):
+    with pytest.raises(BenchmarkError, match="line 2, id: 'x' stands in line 1 too"):
         load_benchmark("jsonl", path)
+
+
+def test_an_id_that_is_the_one_made_for_another_line_is_refused(tmp_path: Path) -> None:
+    write_pdf(tmp_path / "a.pdf", [0])
+    path = write_jsonl(tmp_path / "q.jsonl", [ROW])
+    made = load_benchmark("jsonl", path).examples[0].question.id
+    write_jsonl(path, [ROW, ROW | {"question": "Else?", "id": made}])
+
+    with pytest.raises(BenchmarkError, match=f"line 2, id: '{made}' stands in line 1 too"):
+        load_benchmark("jsonl", path)
+
+
+def test_up_to_ten_faults_are_named_at_once(tmp_path: Path) -> None:
+    faulty = [{"question": "", "doc": "a.pdf", "answer": 1}, ROW | {"answer_format": "Integer"}]
+    path = write_jsonl(tmp_path / "q.jsonl", [ROW, *faulty])
+
+    with pytest.raises(BenchmarkError) as few:
+        load_benchmark("jsonl", path)
+    write_jsonl(path, [ROW | {"answer_format": "Integer"}] * 12)
+    with pytest.raises(BenchmarkError) as many:
+        load_benchmark("jsonl", path)
+
+    assert [line.partition(": ")[0] for line in str(few.value).splitlines()[1:]] == [
+        "  line 2, question",
+        "  line 2, document",
+        "  line 2, doc",
+        "  line 3, answer_format",
+    ]
+    first, *lines = str(many.value).splitlines()
+    assert first.endswith("(reading stopped after 10 faults):")
+    assert len(lines) == 10
+
+
+@pytest.mark.parametrize(
+    ("answer", "answer_format"),
+    [
+        *(("twelve", "Int"), ("21%", "Int"), ("5.0", "Int"), ([1], "Int"), ("1,200", "Float")),
+        *(("nan", "Float"), ("twelve", "Float"), ([], "List"), ("[1,", "List")),
+    ],
+)
+def test_a_gold_answer_that_no_answer_could_match_is_refused(
+    tmp_path: Path, answer: object, answer_format: str
+) -> None:
+    row = ROW | {"answer": answer, "answer_format": answer_format}
+
+    with pytest.raises(BenchmarkError) as refused:
+        load_benchmark("jsonl", write_jsonl(tmp_path / "q.jsonl", [row]))
+
+    article = "an" if answer_format == "Int" else "a"
+    assert f"line 1, answer: {answer!r} cannot be {article} {answer_format}: the judge would" in (
+        str(refused.value)
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "answer_format"),
+    [
+        *(("12", "Int"), (5.9, "Int"), ("18.6%", "Float"), ("$3", "Float"), ("(B)", "Str")),
+        *(("a, b", "List"), ("['a', 'b']", "List"), ("Not answerable", "None")),
+    ],
+)
+def test_a_gold_answer_that_can_be_matched_is_taken(
+    tmp_path: Path, answer: object, answer_format: str
+) -> None:
+    write_pdf(tmp_path / "a.pdf", [0])
+    row = ROW | {"answer": answer, "answer_format": answer_format}
+
+    benchmark = load_benchmark("jsonl", write_jsonl(tmp_path / "q.jsonl", [row]))
+
+    assert benchmark.examples[0].gold.answer == answer
 
 
 def test_questions_without_an_id_get_one_that_stays(tmp_path: Path) -> None:

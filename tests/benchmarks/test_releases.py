@@ -36,10 +36,15 @@ def test_other_rows_of_the_same_number_are_not_the_release() -> None:
     assert "hash 000000000000, expected b262bfbfaf50" in told
 
 
-@pytest.mark.parametrize("benchmark", ["jsonl", "longdocurl", "mmlongbench-doc"])
+@pytest.mark.parametrize("benchmark", ["longdocurl", "mmlongbench-doc"])
 def test_anything_else_is_unknown(benchmark: str) -> None:
     assert describe_release(benchmark, "0" * 64, 17) == "unknown: N=17"
     assert find_release(benchmark, "0" * 64) is None
+
+
+def test_a_file_of_the_user_s_own_has_no_release() -> None:
+    assert describe_release("jsonl", "0" * 64, 1234) == "your own questions (N=1,234)"
+    assert find_release("jsonl", "0" * 64) is None
 
 
 def test_no_two_releases_can_be_confused() -> None:

@@ -11,7 +11,7 @@ from reportlab.pdfgen.canvas import Canvas
 from typer.testing import CliRunner, Result
 
 from awm.cli.main import app
-from towns import agent_replies, question, write_agent, write_pdf, write_reader, write_script
+from towns import agent_replies, call, question, write_agent, write_pdf, write_reader, write_script
 
 
 def ask(*arguments: object) -> Result:
@@ -89,7 +89,7 @@ def test_a_config_of_an_evaluation_serves_too_and_its_typos_are_named() -> None:
     assert "Answer   102" in ask("towns.pdf", question(2), "--config", "eval.toml").stdout
     refused = ask("towns.pdf", question(2), "--config", "typo.toml")
     assert refused.exit_code == 2
-    assert "modle: Extra inputs are not permitted" in refused.stderr
+    assert "modle: no such setting; did you mean 'model'?" in refused.stderr
 
 
 def test_a_document_without_text_is_pointed_out() -> None:
@@ -137,7 +137,8 @@ def test_a_model_that_fails_gives_exit_code_4_with_its_reason(who: str) -> None:
     shown = json.loads(ask("towns.pdf", question(2), *SCRIPTED, "--json").stdout)
 
     assert result.exit_code == 4
-    assert "EndpointTimeoutError: scripted timeout" in result.stdout
+    assert f"Error: {who}: EndpointTimeoutError: scripted timeout" in result.stderr
+    assert "EndpointTimeoutError" not in result.stdout
     errors = {"agent": shown["error"], "reader": shown["reader_error"]}
     assert errors[who]["type"] == "EndpointTimeoutError"
 
@@ -149,3 +150,22 @@ def test_a_turn_limit_is_no_failure() -> None:
 
     assert result.exit_code == 0
     assert "Answer   (no answer: the turn limit was reached)" in result.stdout
+    assert "Refused  1 call; the last, in turn 3: Your turn was empty." in result.stdout
+
+
+def test_a_turn_limit_says_what_was_refused() -> None:
+    early = call("update_memory", page=3, finding="too early")
+    write_script(Path("agent.jsonl"), {2: [early, early]})
+
+    result = ask("towns.pdf", question(2), *SCRIPTED, "--set", "agent.max_turns=2")
+
+    assert result.exit_code == 0
+    assert "Refused  2 calls; the last, in turn 2: Page 3 was not shown to you" in result.stdout
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_an_empty_question_is_refused(text: str) -> None:
+    result = ask("towns.pdf", text, *SCRIPTED)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the question is empty" in result.stderr

@@ -28,7 +28,7 @@ def make_sheet(tmp_path: Path) -> Path:
     sheet = tmp_path / "audit.csv"
     code, out, err = audit("sample", run, "-n", "4", "--out", sheet, "--seed", "3")
     assert (code, out) == (0, "")
-    assert "answering error 2 of 3, memory supported correct 2 of 3" in err
+    assert "answering error 2 of 3, memory-supported correct 2 of 3" in err
     assert f"awm audit read {sheet}" in " ".join(err.split())
     return sheet
 

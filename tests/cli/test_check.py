@@ -60,7 +60,7 @@ def test_every_kind_of_fault_is_counted_and_named(data: Path) -> None:
 
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "jsonl: unknown: N=4"
+    assert lines[0] == "jsonl: your own questions (N=4)"
     assert lines[1].startswith("dataset hash ")
     assert lines[2] == "2 of 4 questions can run, over 1 of 3 documents"
     assert lines[3:5] == ["missing_document: 1, touching 1 questions", "  gone.pdf"]

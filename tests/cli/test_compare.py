@@ -51,6 +51,15 @@ def test_a_comparison_tells_differences_tests_and_moves(runs: tuple[Path, Path])
     assert "unresolved error 1 0 0 0" in lines
 
 
+def test_an_interval_that_is_a_bound_says_so(tmp_path: Path) -> None:
+    a = make_run(tmp_path / "a", A).path
+    b = make_run(tmp_path / "b", A, model={"temperature": 0.7}).path
+
+    out = " ".join(compare(a, b)[1].split())
+
+    assert "no document differs, so the interval is a bound from 3 documents." in out
+
+
 def test_json_holds_the_same(runs: tuple[Path, Path]) -> None:
     found = json.loads(compare(*runs, "--json")[1])
 

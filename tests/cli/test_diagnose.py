@@ -86,7 +86,79 @@ def test_the_table_says_what_was_measured(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "3 of 4 rows measured" in result.stdout
     assert "66.7 %" in result.stdout
-    assert "1 rows are unmeasured (log x1)" in result.stdout
+    assert "1 row is unmeasured (1 with an `error` in the log): left out" in result.stdout
+    assert "memory-supported correct" in result.stdout
+
+
+def test_each_figure_of_a_group_has_its_own_n(tmp_path: Path) -> None:
+    rows = [row(n, memory_answer="7") for n in (6, 7, 8)] + [row(9, memory_answer=None)]
+
+    result = invoke("diagnose", write(tmp_path / "log.jsonl", rows))
+
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("Int ")]
+    figures = line.replace(" %", "%").split()
+    assert figures[1:7] == ["100.0%", "4", "33.3%", "3", "66.7%", "3"]
+
+
+def test_what_has_no_memory_is_counted_once_and_in_words(tmp_path: Path) -> None:
+    rows = [row(n, memory_answer="7") for n in (6, 7, 8)]
+    rows += [row(9, memory=None, memory_answer=None), row(10, error="boom")]
+
+    out = invoke("diagnose", write(tmp_path / "log.jsonl", rows)).stdout
+
+    assert "2 questions are left out of the audits: failed, or no memory recorded." in out
+    assert "1 of the 4 rows without an `error` record no memory" in out
+    assert "2 rows are unmeasured (1 with an `error` in the log; 1 without a memory" in out
+
+
+def test_one_document_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", [row(n, memory_answer="7", document="d") for n in (6, 7)])
+
+    out = invoke("diagnose", log).stdout
+
+    assert "final-answer accuracy, memory-only accuracy, P_mmc: one document: no interval." in out
+
+
+def test_another_reader_or_judge_gets_another_default_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = write(tmp_path / "log.jsonl", [row(7)])
+    scripted = script(tmp_path / "reader.jsonl")
+
+    runs = [
+        json.loads(invoke("diagnose", log, "--reader", *args, "--json").stdout)["run"]
+        for args in (("lexical",), (scripted,), ("lexical", "--set", "reader.max_retries=1"))
+    ]
+
+    assert runs[0] == runs[2] != runs[1]
+    assert runs[0].startswith("runs/diagnose-log-")
+
+
+def test_the_page_s_first_example_works_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    page = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text(encoding="utf-8")
+    blocks = page.split("```")[1::2]
+    rows, _, shown = blocks[:3]
+    Path("log.jsonl").write_text(rows.removeprefix("json\n"), encoding="utf-8")
+
+    result = invoke("diagnose", "log.jsonl", "--reader", "lexical")
+
+    assert result.stdout.startswith(shown.strip().removesuffix("…"))
+
+
+def test_the_page_s_snippet_prints_what_it_says(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text(encoding="utf-8")
+    snippet = page.split("## From Python")[1].split("```")[1].removeprefix("python\n")
+
+    ran = subprocess.run(
+        [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert ran.stdout == "0.5\n"
 
 
 def test_markup_and_escapes_of_a_log_are_printed_as_text(tmp_path: Path) -> None:

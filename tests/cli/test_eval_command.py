@@ -158,12 +158,16 @@ def test_changed_settings_give_exit_code_2_with_the_differences() -> None:
     [
         (("--data", "nowhere"), 3, "nowhere cannot be read"),
         (("--benchmark", "nope"), 2, "benchmark 'nope' is none of: demo"),
-        (("--model", "gpt"), 2, "model spec begins with 'gpt'"),
+        (("--model", "gpt"), 2, "unknown model 'gpt'; did you mean openai:gpt?"),
         (("--model", "scripted:none.jsonl"), 2, "none.jsonl"),
-        (("--config", "none.toml"), 2, "config none.toml"),
-        (("--set", "nope=1"), 2, "nope: Extra inputs are not permitted"),
-        (("--limit", "0"), 2, "limit: Input should be greater than or equal to 1"),
-        (("--setting", "other"), 2, "setting: Input should be 'agent'"),
+        (
+            ("--config", "none.toml"),
+            2,
+            "config none.toml cannot be read: No such file or directory",
+        ),
+        (("--set", "nope=1"), 2, "nope: no such setting; there are benchmark, data"),
+        (("--limit", "0"), 2, "limit: 0 is out of range: it must be at least 1"),
+        (("--setting", "other"), 2, "setting: 'other' is none of agent, ep-given, direct, rag"),
         (("--extraction-prompt", "x.txt"), 2, "needs an extractor"),
         (("--run", "corpus/questions.jsonl"), 3, "cannot be used as a run folder"),
         (("--limit", "many"), 2, "Invalid value for '--limit'"),
@@ -185,7 +189,7 @@ def test_a_missing_reader_is_asked_for() -> None:
     result = awm("eval", "--benchmark", "demo", "--model", "lexical", "--run", "run")
 
     assert result.exit_code == 2
-    assert "no --reader" in result.stderr
+    assert "reader: missing (give --reader or" in result.stderr
     assert not Path("run").exists()
 
 

@@ -41,7 +41,10 @@ def test_it_prints_the_cross_table_and_resumes(run: Path) -> None:
     second = awm("ground", run, "--run", "verdicts")
 
     assert first.exit_code == 0, first.output
+    assert first.stderr == ""
     assert "verifier text" in first.stdout
+    assert "of all findings" in first.stdout
+    assert "supported, of the checked findings" in first.stdout
     assert "grounded: every finding supported" in first.stdout
     assert "not answerable" in first.stdout
     assert second.stdout == first.stdout

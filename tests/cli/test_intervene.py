@@ -124,8 +124,8 @@ def test_unmeasured_answers_end_with_exit_code_5(run: Path) -> None:
     [
         (("intervene",), "name a finished run, or a log with --log FILE"),
         (("intervene", "source"), "no --run"),
-        (("intervene", "source", "--run", "out"), "exactly one of a writer"),
-        (("intervene", "source", "--memory", "best", "--run", "out"), "arms.0"),
+        (("intervene", "source", "--run", "out"), "--memory improved needs a model"),
+        (("intervene", "source", "--memory", "best", "--run", "out"), "--memory 'best'"),
         (("intervene", "source", "--log", "x.jsonl"), "--log stands for itself"),
         (("intervene", "source", "--memory", "empty", "--run", "source"), "must be another folder"),
     ],
@@ -137,3 +137,14 @@ def test_a_command_that_cannot_be_used_says_why(
 
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+    assert len(result.stderr) < 300
+    assert "{" not in result.stderr
+
+
+def test_its_tables_fit_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    result = awm("intervene", "--log", write_table_3(tmp_path / "log.jsonl"))
+
+    assert "…" not in result.stdout
+    assert "mem. only" in result.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from importlib import metadata
@@ -9,6 +10,7 @@ from importlib import metadata
 import pytest
 from typer.testing import CliRunner
 
+from awm.cli.eval import evaluate_command
 from awm.cli.main import app
 
 COMMANDS = ["ask", "eval", "show", "score", "demo"]
@@ -53,6 +55,35 @@ def test_it_runs_as_a_module_and_says_its_version() -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"awm {metadata.version('awm')}\n"
+
+
+def test_the_paragraphs_of_a_help_page_flow_to_the_terminal_s_width() -> None:
+    result = CliRunner().invoke(app, ["eval", "--help"], env={"COLUMNS": "200"})
+
+    written = inspect.getdoc(evaluate_command)
+    assert written is not None
+    assert "\n" in written.split("\n\n")[1]
+    assert " ".join(written.split("\n\n")[1].split()) in result.stdout
+
+
+def test_an_interrupt_while_the_commands_load_ends_it_quietly() -> None:
+    # The interrupt comes at a fixed point: when the first command is about to be imported.
+    script = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "awm.cli.ask":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+from awm.cli.main import main
+sys.argv = ["awm", "demo"]
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_without_a_command_it_shows_its_help() -> None:

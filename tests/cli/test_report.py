@@ -138,6 +138,45 @@ def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
     assert "is not a run" in err
 
 
+def test_a_markdown_file_that_is_there_is_replaced_only_on_demand(
+    run: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "notes.md"
+    file.write_text("mine")
+
+    code, out, err = report(run, "--markdown", file)
+
+    assert (code, out, file.read_text()) == (2, "", "mine")
+    assert "is there already: --force replaces it" in err
+    assert report(run, "--markdown", file, "--force")[0] == 0
+    assert file.read_text().startswith("# Report")
+
+
+def test_a_reader_that_failed_everywhere_leaves_the_final_answers_measured(tmp_path: Path) -> None:
+    rows = [Made(f"q{i}", f"d{i}", "Oslo", "Oslo", FAILED) for i in range(3)]
+    run = make_run(tmp_path / "run", rows).path
+
+    out = " ".join(report(run)[1].split())
+
+    assert "memory-only not measured for 3" in out
+    assert "final answer not measured" not in out
+
+
+@pytest.mark.parametrize("name", ["scores.jsonl", "manifest.json"])
+def test_a_damaged_run_is_told_in_one_sentence(run: Path, name: str) -> None:
+    lines = (run / name).read_text().splitlines(keepends=True)
+    (run / name).write_text("".join(['{"broken\n', *lines[1:]]))
+
+    code, out, err = report(run)
+
+    assert (code, out) == (3, "")
+    assert f"{name}" in err
+    assert "damaged" in err
+    assert "http" not in err
+    assert "input_value" not in err
+    assert len(err) < 400
+
+
 def test_a_markdown_file_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
     code, _, err = report(run, "--markdown", tmp_path / "gone" / "x.md")
 

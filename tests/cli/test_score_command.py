@@ -41,7 +41,7 @@ def test_rows_can_go_to_a_file(tmp_path: Path) -> None:
     cases = write_jsonl(tmp_path / "cases.jsonl", ROWS)
     out = tmp_path / "out.jsonl"
 
-    result = score(cases, "--benchmark", "longdocurl", "--out", out)
+    result = score(cases, "--benchmark", "mmlongbench-doc", "--out", out)
 
     assert (result.exit_code, result.stdout) == (0, "")
     assert len(out.read_text().splitlines()) == 3
@@ -61,10 +61,10 @@ def test_no_rows_are_no_mean(tmp_path: Path) -> None:
     ("line", "complaint"),
     [
         ("{", "line 2: not JSON"),
-        ("[1]", "line 2: not a JSON object"),
-        ('{"gold": 1, "pred": 2}', "line 2: no field format"),
-        ('{"gold": 1, "format": "Int"}', "line 2: no field pred"),
-        ('{"gold": 1, "pred": 2, "format": 3}', "line 2: format must be text, not 3"),
+        ("[1]", "line 2: a list, not an object with gold, pred, format"),
+        ('{"gold": 1, "pred": 2}', "line 2, format: missing"),
+        ('{"gold": 1, "format": "Int"}', "line 2, pred: missing"),
+        ('{"gold": 1, "pred": 2, "format": 3}', "line 2, format: 3 is a number, not text"),
         ('{"gold": NaN, "pred": 2, "format": "Int"}', "line 2: not JSON"),
     ],
 )
@@ -77,6 +77,39 @@ def test_a_faulty_row_is_named_by_its_line(tmp_path: Path, line: str, complaint:
     assert result.exit_code == 3
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_format_of_another_benchmark_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    cases = write_jsonl(tmp_path / "cases.jsonl", ROWS)
+
+    result = score(cases, "--benchmark", "longdocurl", "--out", tmp_path / "out.jsonl")
+
+    assert result.exit_code == 3
+    assert "line 1, format: 'Int' is none of Integer, Float, String, List, None" in result.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_up_to_ten_faults_are_named_at_once_and_nothing_is_scored(tmp_path: Path) -> None:
+    rows = [ROWS[0], *({"gold": 1, "pred": 1, "format": "Text"} for _ in range(20))]
+
+    result = score(write_jsonl(tmp_path / "cases.jsonl", rows), "--benchmark", "mmlongbench-doc")
+
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.count(", format: 'Text' is none of") == 10
+    assert "line 11, format" in result.stderr
+    assert "line 12, format" not in result.stderr
+
+
+def test_a_prediction_of_null_is_unmeasured_and_in_no_mean(tmp_path: Path) -> None:
+    rows = [ROWS[0], {"gold": "12", "pred": None, "format": "Int"}]
+
+    result = score(write_jsonl(tmp_path / "cases.jsonl", rows), "--benchmark", "mmlongbench-doc")
+
+    scored = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["score"] for row in scored] == [1.0, None]
+    assert (scored[1]["repaired"], scored[1]["repair_rules"]) == (None, [])
+    assert "1 rows, mean score 1.0000" in result.stderr
+    assert "1 unmeasured (pred is null)" in result.stderr
 
 
 def test_paths_and_names_that_cannot_be_used_are_refused(tmp_path: Path) -> None:

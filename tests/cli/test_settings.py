@@ -90,8 +90,8 @@ def test_a_reader_may_be_none_however_it_is_said(
 
 
 def test_a_missing_reader_is_asked_for_and_not_by_a_baseline() -> None:
-    with pytest.raises(ConfigError, match="no --reader: name the model"):
-        eval_settings(None, FLAGS, [])
+    with pytest.raises(ConfigError, match=r"reader: missing \(give --reader or reader = … in"):
+        eval_settings(None, FLAGS | {"reader": None}, [])
 
     assert eval_settings(None, FLAGS | {"setting": "rag"}, []).reader is None
 
@@ -102,11 +102,18 @@ def test_a_missing_reader_is_asked_for_and_not_by_a_baseline() -> None:
         ("limit", "--set 'limit': write name=value"),
         ("=3", "--set '=3': write name=value"),
         ("limit=[1", "'[1' is not a TOML value"),
-        ("limit=0", "limit: Input should be greater than or equal to 1 (got 0)"),
-        ("limits=3", "limits: Extra inputs are not permitted"),
-        ("reader.temprature=0", "reader.temprature: Extra inputs are not permitted"),
-        ("limit.x=1", "limit: Input should be a valid integer"),
-        ("setting=other", "setting: Input should be 'agent', 'ep-given', 'direct' or 'rag'"),
+        ("limit=0", "limit: 0 is out of range: it must be at least 1"),
+        ("limits=3", "limits: no such setting; did you mean 'limit'?"),
+        (
+            "reader.temprature=0",
+            "reader.temprature: no such setting; did you mean 'temperature'?",
+        ),
+        ("agent.topk=4", "agent.topk: no such setting; did you mean 'top_k'?"),
+        ("max_turns=4", "max_turns: no such setting; did you mean agent.max_turns?"),
+        ("limit=1.5", "limit: 1.5 is a number, not a whole number"),
+        ("agent=3", "agent: 3 is a number, not a table with fields"),
+        ("limit.x=1", "limit: is a table, not a whole number"),
+        ("setting=other", "setting: 'other' is none of agent, ep-given, direct, rag"),
         ("benchmark.x=1", "benchmark.x: benchmark is 'demo' and has no settings of its own"),
     ],
 )
@@ -124,9 +131,34 @@ def test_every_unknown_key_of_a_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         eval_settings(path, {"run": Path("r")}, [])
 
-    assert "benchmark: Field required" in str(refused.value)
-    assert "benchmrk: Extra inputs are not permitted" in str(refused.value)
-    assert "model.key: Extra inputs are not permitted" in str(refused.value)
+    assert "benchmark: missing (give benchmark = … in the TOML file)" in str(refused.value)
+    assert "benchmrk: no such setting; did you mean 'benchmark'?" in str(refused.value)
+    assert "model.key: no such setting" in str(refused.value)
+
+
+def test_all_that_is_missing_is_named_at_once_with_its_flag() -> None:
+    flags = dict.fromkeys(("benchmark", "data", "model", "reader", "run"))
+
+    with pytest.raises(ConfigError) as nothing:
+        eval_settings(None, flags, [])
+    with pytest.raises(ConfigError) as own_data:
+        eval_settings(None, flags | {"benchmark": "jsonl"}, [])
+
+    for name in ("benchmark", "model", "reader", "run"):
+        assert f"  {name}: missing (give --{name} or {name} = … in the TOML" in str(nothing.value)
+    assert "data: missing" not in str(nothing.value)
+    assert "data: missing (give --data or data = … in the TOML file); the folder or file that" in (
+        str(own_data.value)
+    )
+
+
+def test_a_fault_of_the_whole_does_not_print_the_settings() -> None:
+    with pytest.raises(ConfigError) as refused:
+        eval_settings(None, FLAGS | {"reader": "none"}, ["reader_samples=2"])
+
+    assert str(refused.value) == (
+        "settings that cannot be used:\n  further readers and samples need a first reader"
+    )
 
 
 def test_a_key_in_the_wrong_place_is_not_quoted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_list_is_readable_in_80_columns() -> None:
     assert lines[2].split()[:4] == ["2", "unmeasured", "101", "101"]
     assert lines[12].split()[:4] == ["12", "missing", "111", "111"]
     assert "How high is the tower" in lines[12]
-    assert "missing: answer right, memory wrong (MMC)" in result.stdout
+    assert "missing: answer right, memory wrong" in result.stdout
 
 
 def test_questions_that_were_not_run_are_listed_as_such() -> None:
@@ -60,6 +61,7 @@ def test_an_episode_is_shown_turn_by_turn(wanted: str) -> None:
         "id town-00",
         "document towns_00.pdf",
         "gold 100 (Int, evidence pages: 1)",
+        "… (--full prints it)",
         "Question: How high is the tower of Townville00",
         "turn 1",
         "assistant calls retrieve",
@@ -72,7 +74,7 @@ def test_an_episode_is_shown_turn_by_turn(wanted: str) -> None:
         "  [p. 1] The tower of Townville00 is 100 metres high.",
         "answer: 100   score 1.00",
         "reader, from the memory alone: 100   score 1.00",
-        "outcome: memory supported correct",
+        "outcome: memory-supported correct",
     ]
     position = -1
     for text in expected:
@@ -91,6 +93,87 @@ def test_a_failure_and_refusals_are_shown_with_their_reasons() -> None:
     assert "episode: EndpointTimeoutError: scripted timeout" in shown
     assert "refused in turn 1: Page 1 was not shown to you" in shown.replace("\n", " ")
     assert "score -" in shown
+
+
+def test_the_system_prompt_is_one_line_unless_all_of_it_is_asked_for() -> None:
+    awm(*EVAL, "--limit", "1")
+
+    short, full = awm("show", "run", "1").stdout, awm("show", "run", "1", "--full").stdout
+
+    position = short.splitlines().index(next(s for s in short.splitlines() if "--full" in s))
+    assert short.splitlines()[position].startswith("system ")
+    assert short.splitlines()[position + 1].startswith("user ")
+    assert "--full" not in full
+    assert len(full.splitlines()) > len(short.splitlines())
+
+
+@pytest.mark.parametrize("cell", ["missing", "memory_missing_correct", "Memory-missing correct"])
+def test_one_outcome_cell_can_be_listed(cell: str) -> None:
+    write_script(Path("reader.jsonl"), {0: ["100"]}, default=["wrong"])
+    awm(*EVAL, "--limit", "3")
+
+    result = awm("show", "run", "--cell", cell)
+
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:3]] == [
+        ["2", "missing"],
+        ["3", "missing"],
+    ]
+    assert "No question of 3 is unresolved error." in awm("show", "run", "--cell", "unr").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--cell", "memory"), "names 2 cells; give one of: memory_supported_correct"),
+        (("--cell", "x"), "names no cell"),
+        (("--cell", ""), "names no cell"),
+        (("1", "--cell", "missing"), "--cell filters the list"),
+    ],
+)
+def test_a_cell_that_cannot_be_listed_is_refused(
+    arguments: tuple[str, ...], complaint: str
+) -> None:
+    awm(*EVAL, "--limit", "1")
+
+    result = awm("show", "run", *arguments)
+
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+
+
+def test_json_gives_the_list_and_the_records_of_a_question() -> None:
+    awm(*EVAL, "--limit", "2")
+
+    rows = json.loads(awm("show", "run", "--json").stdout)
+    one = json.loads(awm("show", "run", "2", "--json").stdout)
+
+    assert [row["number"] for row in rows] == [1, 2]
+    assert rows[1]["outcome"] == "memory_supported_correct"
+    assert (rows[1]["score"], rows[1]["memory_score"], rows[1]["is_run"]) == (1.0, 1.0, True)
+    assert one["example"]["question_id"] == rows[1]["question_id"] == "town-01"
+    assert one["episode"]["answer"] == "101"
+    assert one["reading"]["answer"] == "101"
+    assert one["score"]["outcome"] == "memory_supported_correct"
+
+
+def test_a_diagnosed_log_shows_memory_reading_and_outcome_without_an_episode() -> None:
+    row = {
+        "question": "How many ships were built?",
+        "gold": 64,
+        "format": "Int",
+        "answer": "46",
+        "memory": [{"text": "64 ships were built.", "page": 2}],
+    }
+    Path("log.jsonl").write_text(json.dumps(row) + "\n")
+    awm("diagnose", "log.jsonl", "--reader", "lexical", "--run", "readings")
+
+    shown = awm("show", "readings", "1").stdout.splitlines()
+
+    assert shown[0] == "1. How many ships were built?"
+    assert "  [p. 2] 64 ships were built." in shown
+    assert "answer: 46   score 0.00" in shown
+    assert "reader, from the memory alone: 64   score 1.00" in shown
+    assert shown[-1] == "outcome: answering error"
 
 
 def test_text_of_models_cannot_steer_the_terminal_or_be_read_as_markup() -> None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from awm.errors import ConfigError, DataError
+from awm.faults import reason
 
 MAX_CELL_CHARS = 30_000
 """A spreadsheet cell holds 32,767 characters at most."""
@@ -86,7 +87,7 @@ def write_sheet(
             f"{path} is there already and may be filled in; name another file"
         ) from error
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}") from error
+        raise ConfigError(f"{path} cannot be written: {reason(error)}") from error
 
 
 def read_sheet(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
@@ -109,7 +110,7 @@ def read_sheet(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, s
             "character set Unicode (UTF-8) (LibreOffice)"
         ) from error
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {reason(error)}") from error
     header_line = text.partition("\n")[0]
     delimiter = max(DELIMITERS, key=header_line.count)
     table = _parse(path, text, delimiter)

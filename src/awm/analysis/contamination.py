@@ -25,6 +25,7 @@ import orjson
 from awm.benchmarks.contamination import OverlapItem
 from awm.documents import open_document
 from awm.errors import DataError, DocumentError
+from awm.faults import reason
 from awm.runs import open_run
 
 _DOCUMENT_FIELDS = ("document", "document_id", "doc_id", "doc_no")
@@ -65,8 +66,8 @@ def _from_jsonl(file: Path) -> Iterator[OverlapItem]:
         lines = file.open("rb")
     except OSError as error:
         raise DataError(
-            f"{file} cannot be read ({error}); name a run folder, or a JSONL file whose lines have "
-            "a field question"
+            f"{file} cannot be read ({reason(error)}); name a run folder, or a JSONL file whose "
+            "lines have a field question"
         ) from error
     digest_of: dict[str, str | None] = {}
     with lines:

@@ -29,6 +29,7 @@ from awm.agent.episode import ErrorRecord
 from awm.analysis.source_runs import SourceRecord, SourceRun
 from awm.errors import ConfigError, EndpointError, RunMismatchError, RunStoreError
 from awm.evaluate import git_revision, package_versions, utc_now
+from awm.faults import reason
 from awm.models.build import build_model
 from awm.models.chat import ChatModel, ModelSettings
 from awm.runs import (
@@ -194,7 +195,7 @@ def create_or_resume_derived(
     except OSError as error:
         run.close()
         raise RunStoreError(
-            f"{path} cannot be used as a run folder: {error}; choose another --run"
+            f"{path} cannot be used as a run folder: {reason(error)}; choose another --run"
         ) from error
     except BaseException:
         run.close()
@@ -221,7 +222,7 @@ def _read_manifest(path: Path) -> DerivedManifest:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunStoreError(f"{path} is not a run: it has no manifest.json") from error
     except OSError as error:
-        raise RunStoreError(f"{file} cannot be read: {error}") from error
+        raise RunStoreError(f"{file} cannot be read: {reason(error)}") from error
     except ValidationError as error:
         raise RunMismatchError(
             f"{path} holds a run of another kind or version (not one that was made from a run); "

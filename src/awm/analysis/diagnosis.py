@@ -230,9 +230,11 @@ def _warnings(table: LogTable) -> list[str]:
             f"{n_alone} of {len(table.rows)} rows name no `document`: each counts as a document "
             "of its own, and where questions share one the intervals are too narrow"
         )
+    n_ran = len(table.rows) - table.n_errors
     n_without = sum(not row.has_memory for row in table.rows) - table.n_errors
-    if n_without and n_without < len(table.rows) - table.n_errors:
-        found.append(f"{n_without} of {len(table.rows)} rows have no memory recorded")
+    if n_without and n_without < n_ran:
+        others = "rows without an `error`" if table.n_errors else "rows"
+        found.append(f"{n_without} of the {n_ran} {others} record no memory")
     if table.n_errors:
-        found.append(f"{table.n_errors} rows have an `error`: they are unmeasured, not wrong")
+        found.append(f"rows with an `error`, unmeasured and not wrong: {table.n_errors}")
     return found

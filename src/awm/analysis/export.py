@@ -32,6 +32,7 @@ from awm.analysis.source_runs import SourceRun, as_example, open_source
 from awm.documents import RenderCache
 from awm.errors import AwmError, ConfigError, DocumentError
 from awm.evaluate import DocumentShelf, EvalSettings
+from awm.faults import reason
 from awm.runs import ExampleRecord, ScoreRecord
 
 Format = Literal["jsonl", "parquet", "hf"]
@@ -104,7 +105,7 @@ def export_run(
             shutil.rmtree(part, ignore_errors=True)
             raise
     except OSError as error:
-        raise ConfigError(f"--out {out} cannot be written: {error}") from error
+        raise ConfigError(f"--out {out} cannot be written: {reason(error)}") from error
     return Exported(
         folder=out,
         file=out / _FILES[to],

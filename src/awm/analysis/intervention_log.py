@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from awm.analysis.intervention_figures import ArmRow
 from awm.analysis.intervention_records import Arm
 from awm.errors import DataError
+from awm.faults import reason
 from awm.memory import EMPTY_MEMORY
 
 
@@ -101,7 +102,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, LogRow]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {reason(error)}") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -6,12 +6,12 @@ The fields are documented in `logs`. Rows are checked by hand, not by pydantic: 
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from dataclasses import dataclass
 from typing import Any
 
+from awm.faults import did_you_mean, kind_of, shown
 from awm.memory import EMPTY_MEMORY
 
 FORMATS = {
@@ -140,9 +140,7 @@ class RowReader:
         self.problems.append(f"{self._start}, {name}: {what}")
 
     def _wrong(self, name: str, value: object, wanted: str) -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= 60 else shown[:57] + "…"
-        self._fault(name, f"{shown} is {kind_of(value)}, not {wanted}")
+        self._fault(name, f"{shown(value)} is {kind_of(value)}, not {wanted}")
 
     def _text(self, name: str) -> str | None:
         value = self._raw.get(name)
@@ -162,9 +160,8 @@ class RowReader:
         name = "format" if "format" in self._raw else "answer_format"
         text = self._shared_text(name)
         if text is not None and text not in formats:
-            near = difflib.get_close_matches(text, formats, n=1, cutoff=0.3)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            self._fault(name, f"{text!r} is none of {', '.join(formats)} (judge {judge}){hint}")
+            known = f"{', '.join(formats)} (judge {judge})"
+            self._fault(name, f"{text!r} is none of {known}{did_you_mean(text, formats)}")
         return text
 
     def _answer(self, name: str, value: Any = None) -> Any:
@@ -295,11 +292,3 @@ def _is_text_or_number(value: object) -> bool:
     return isinstance(value, str) or (
         isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     )
-
-
-def kind_of(value: object) -> str:
-    """Name the type of a JSON value, with its article."""
-    if value is None:
-        return "null"
-    kinds = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list"}
-    return kinds.get(type(value), "an object")

@@ -17,11 +17,12 @@ from awm.analysis.breakdowns import QuestionResult
 from awm.analysis.controls import Control, MemorySource
 from awm.analysis.echo import is_answerable
 from awm.analysis.log_rows import Given, LogRow, render_memory
-from awm.analysis.logs import MAX_PROBLEMS, Log
+from awm.analysis.logs import Log
 from awm.analysis.rereading import UNMEASURED, Answered, Source, Task
 from awm.benchmarks import Example
 from awm.benchmarks.benchmark import Gold
 from awm.errors import ConfigError, DataError
+from awm.faults import MAX_FAULTS
 from awm.question import Question
 from awm.runs import AnswerScore, DatasetRecord, ExampleRecord, ScoreRecord
 from awm.scoring import JUDGES
@@ -113,7 +114,7 @@ def read_table(log: Log, judge: str, *, has_reader: bool, has_extractor: bool) -
         problem = _lacks(row, has_reader, has_extractor)
         if problem is not None:
             n_lacking += 1
-            if len(lacking) < MAX_PROBLEMS:
+            if len(lacking) < MAX_FAULTS:
                 lacking.append(f"line {row.line}, {problem}")
         _add(table, row, JUDGES[judge], has_extractor)
     if n_lacking and n_lacking == len(table.rows) and not has_reader:

@@ -21,7 +21,6 @@ Of a reader, "" is an answer that says nothing (0) and null an answer that is mi
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,11 +29,9 @@ from typing import Any
 
 import orjson
 
-from awm.analysis.log_rows import FIELDS, FORMATS, LogRow, RowReader, kind_of
+from awm.analysis.log_rows import FIELDS, FORMATS, LogRow, RowReader
 from awm.errors import DataError
-
-MAX_PROBLEMS = 10
-"""Faults named before reading stops."""
+from awm.faults import MAX_FAULTS, did_you_mean, faulty_rows, kind_of, reason, row_hint
 
 Converter = Callable[[dict[str, Any]], dict[str, Any]]
 """From an object of a foreign log to a row; raises `ValueError` with "field: what is wrong"."""
@@ -65,7 +62,7 @@ class Log:
 
         Raises:
             DataError: the file cannot be read, is empty, or holds rows that cannot be used; up to
-                `MAX_PROBLEMS` faults are named by line and field. Raised at the end or at the
+                `MAX_FAULTS` faults are named by line and field. Raised at the end or at the
                 last fault that is named, so rows come before it.
         """
         problems: list[str] = []
@@ -80,7 +77,7 @@ class Log:
             row = self._parse(line, number, offset, problems)
             if row is not None and seen.setdefault(row.id, number) != number:
                 problems.append(f"line {number}, id: {row.id!r} stands in line {seen[row.id]} too")
-            if len(problems) >= MAX_PROBLEMS:
+            if len(problems) >= MAX_FAULTS:
                 break
             if row is not None:
                 dataset_hash.update(
@@ -88,11 +85,7 @@ class Log:
                 )
                 yield row
         if problems:
-            first = problems[:MAX_PROBLEMS]
-            more = f" (reading stopped after {MAX_PROBLEMS})" if len(problems) >= MAX_PROBLEMS else ""
-            raise DataError(
-                f"{self.path} has rows that cannot be used{more}:\n  " + "\n  ".join(first)
-            )
+            raise DataError(faulty_rows(self.path, problems))
         if not n_rows:
             raise DataError(f"{self.path} is empty: write one JSON object a line, a row each")
         self.digest, self.dataset_hash = file_hash.hexdigest(), dataset_hash.hexdigest()
@@ -111,8 +104,7 @@ class Log:
         """Say which fields were ignored."""
         found = []
         for name, count in sorted(self.unknown_fields.items()):
-            near = difflib.get_close_matches(name, FIELDS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, FIELDS)
             found.append(f"the field {name!r} is not known and was ignored ({count} rows{hint})")
         return found
 
@@ -124,17 +116,17 @@ class Log:
                     yield number, offset, line
                     offset += len(line)
         except OSError as error:
-            raise DataError(f"{self.path} cannot be read: {error}") from error
+            raise DataError(f"{self.path} cannot be read: {reason(error)}") from error
 
     def _parse(self, line: bytes, number: int, offset: int, problems: list[str]) -> LogRow | None:
         start = f"line {number}"
         try:
             raw = orjson.loads(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
         except orjson.JSONDecodeError as error:
-            problems.append(f"{start}: not JSON: {error}{_hint(line)}")
+            problems.append(f"{start}: not JSON: {error}{row_hint(line)}")
             return None
         if not isinstance(raw, dict):
-            problems.append(f"{start}: {kind_of(raw)}, not an object with fields{_hint(line)}")
+            problems.append(f"{start}: {kind_of(raw)}, not an object with fields{row_hint(line)}")
             return None
         if self._convert is not None:
             try:
@@ -147,10 +139,3 @@ class Log:
         row = fields.row(number, offset, self._formats, self._judge)
         problems += fields.problems
         return None if fields.problems else row
-
-
-def _hint(line: bytes) -> str:
-    """Say what usually is the matter with a line that holds no row."""
-    if line.lstrip()[:1] == b"[":
-        return "; of a JSON array write each element on a line of its own"
-    return "; NaN is not JSON, null stands for unmeasured" if b"NaN" in line else ""

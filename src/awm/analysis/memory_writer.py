@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from awm.agent.episode import CallRecord, ErrorRecord, record_call, record_error
 from awm.agent.reasoning import split_reasoning
 from awm.errors import AwmError, DataError, MissingImageError, ToolError
+from awm.faults import reason
 from awm.memory import MAX_FINDING_WORDS, Finding, WorkingMemory
 from awm.models.chat import ChatModel, Message, TextBlock, count_images, text_message
 from awm.models.wire import without_lone_surrogates
@@ -211,7 +212,7 @@ def read_improved_file(path: Path, page_counts: Mapping[str, int | None]) -> dic
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {reason(error)}") from error
     writes: dict[str, MemoryWrite] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -11,12 +11,14 @@
 - `evidence_sources`: list of texts, e.g. ["Table"].
 - `document_type`: text, for breakdowns.
 
-Answers are judged by the rules of MMLongBench-Doc.
+Answers are judged by the rules of MMLongBench-Doc. A gold answer to which these rules could give
+no answer a point, not even itself, is refused: "twelve" or "21%" as an Int, "1,200" as a Float.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -34,10 +36,17 @@ from awm.benchmarks.benchmark import (
 )
 from awm.documents import Document, open_document
 from awm.errors import BenchmarkError
+from awm.faults import MAX_FAULTS, faulty_rows, find_faults, reason, row_hint, shown
 from awm.question import Question
 from awm.scoring.mmlongbench_doc import MMLongBenchDocJudge
 
 NAME = "jsonl"
+_JUDGE = MMLongBenchDocJudge()
+_HOW_TO_WRITE = {
+    "Int": 'write a bare whole number such as 12, or give answer_format "Str"',
+    "Float": 'write a bare number such as 12.5 without separators, or give answer_format "Str"',
+    "List": "write a JSON list of texts or numbers that is not empty",
+}
 
 
 class QuestionRow(BaseModel):
@@ -76,8 +85,8 @@ def load_jsonl(data: Path, *, name: str = NAME) -> Benchmark:
     """Load questions from a JSONL file, or from `questions.jsonl` in a folder.
 
     Raises:
-        BenchmarkError: the file is not there, or a line is not of the documented form; the message
-            names line and field.
+        BenchmarkError: the file is not there, or lines are not of the documented form; the message
+            names line and field of up to `MAX_FAULTS` faults.
     """
     path = data / "questions.jsonl" if data.is_dir() else data
     try:
@@ -85,17 +94,14 @@ def load_jsonl(data: Path, *, name: str = NAME) -> Benchmark:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise BenchmarkError(
-            f"{path} cannot be read ({error}); --data must name a JSONL file of questions, or a "
-            "folder that holds questions.jsonl"
+            f"{path} cannot be read ({reason(error)}); --data must name a JSONL file of questions, "
+            "or a folder that holds questions.jsonl"
         ) from error
-    rows = [_row(path, n, line) for n, line in enumerate(lines, start=1) if line.strip()]
-    if not rows:
-        raise BenchmarkError(f"{path} holds no question")
+    numbered = _read_rows(path, lines)
+    rows = list(numbered.values())
     made = stable_question_ids((row.document, row.question) for row in rows)
     ids = [row.id or made_id for row, made_id in zip(rows, made, strict=True)]
-    twice = sorted({id_ for id_ in ids if ids.count(id_) > 1}) if len(set(ids)) < len(ids) else []
-    if twice:
-        raise BenchmarkError(f"{path}: the id {twice[0]!r} stands more than once")
+    _check_made_ids(path, zip(numbered, ids, strict=True))
     examples = [_example(row, id_) for row, id_ in zip(rows, ids, strict=True)]
     folder = path.parent
 
@@ -105,7 +111,7 @@ def load_jsonl(data: Path, *, name: str = NAME) -> Benchmark:
         return open_document(file, document_id=document_id)
 
     digest = hash_rows([row.model_dump(mode="json") for row in rows])
-    return check_documents(examples, open_by_id, digest, name, MMLongBenchDocJudge())
+    return check_documents(examples, open_by_id, digest, name, _JUDGE)
 
 
 def load_demo() -> Benchmark:
@@ -121,13 +127,61 @@ def _is_text_or_number(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _row(path: Path, number: int, line: str) -> QuestionRow:
+def _read_rows(path: Path, lines: Iterable[str]) -> dict[int, QuestionRow]:
+    """Check every line; give the rows by the numbers of their lines."""
+    rows: dict[int, QuestionRow] = {}
+    faults: list[str] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        row = _read_row(number, line, faults)
+        if row is not None:
+            rows[number] = row
+            if row.id is not None and seen.setdefault(row.id, number) != number:
+                faults.append(_twice(number, row.id, seen[row.id]))
+        if len(faults) >= MAX_FAULTS:
+            break
+    if faults:
+        raise BenchmarkError(faulty_rows(path, faults))
+    if not rows:
+        raise BenchmarkError(f"{path} holds no question")
+    return rows
+
+
+def _read_row(number: int, line: str, faults: list[str]) -> QuestionRow | None:
     try:
-        return QuestionRow.model_validate_json(line)
+        row = QuestionRow.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the line"
-        raise BenchmarkError(f"{path}, line {number}, {where}: {first['msg']}") from error
+        for fault in find_faults(error, QuestionRow, noun="field"):
+            if fault.place:
+                faults.append(f"line {number}, {fault.place}: {fault.text}")
+            else:
+                faults.append(f"line {number}: {fault.text}{row_hint(line.encode())}")
+        return None
+    if _JUDGE.score(row.answer, row.answer, row.answer_format).value == 0:
+        faults.append(
+            f"line {number}, answer: {shown(row.answer)} cannot be "
+            f"{'an' if row.answer_format == 'Int' else 'a'} {row.answer_format}: the judge would "
+            f"count every answer wrong; {_HOW_TO_WRITE.get(row.answer_format, 'shorten it')}"
+        )
+    return row
+
+
+def _check_made_ids(path: Path, ids: Iterable[tuple[int, str]]) -> None:
+    """Refuse an id that equals the one made for another line."""
+    seen: dict[str, int] = {}
+    faults = [
+        _twice(number, id_, seen[id_])
+        for number, id_ in ids
+        if seen.setdefault(id_, number) != number
+    ]
+    if faults:
+        raise BenchmarkError(faulty_rows(path, faults[:MAX_FAULTS]))
+
+
+def _twice(number: int, id_: str, first: int) -> str:
+    return f"line {number}, id: {id_!r} stands in line {first} too"
 
 
 def _example(row: QuestionRow, id_: str) -> Example:

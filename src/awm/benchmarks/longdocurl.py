@@ -34,6 +34,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from awm.benchmarks.benchmark import Benchmark, Example, Gold, check_documents, hash_rows
 from awm.documents import Document, document_from_images, open_document
 from awm.errors import BenchmarkError, DocumentError, DocumentNotFoundError
+from awm.faults import reason
 from awm.question import Question
 from awm.scoring.literals import evaluate_concise_answer
 from awm.scoring.longdocurl import LongDocURLJudge
@@ -178,8 +179,9 @@ def _read_rows(path: Path) -> Iterator[tuple[int, Any]]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise BenchmarkError(
-            f"{path} cannot be read ({error}); --data must name the folder that holds {_ROWS_FILE} "
-            f"and {_IMAGE_FOLDER}/ (huggingface.co/datasets/dengchao/LongDocURL), or the JSONL file"
+            f"{path} cannot be read ({reason(error)}); --data must name the folder that holds "
+            f"{_ROWS_FILE} and {_IMAGE_FOLDER}/ (huggingface.co/datasets/dengchao/LongDocURL), "
+            "or the JSONL file"
         ) from error
     for number, line in enumerate(lines, start=1):
         if line.strip():

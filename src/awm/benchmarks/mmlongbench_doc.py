@@ -25,6 +25,7 @@ from awm.benchmarks.benchmark import (
 )
 from awm.documents import Document, open_document
 from awm.errors import BenchmarkError
+from awm.faults import reason
 from awm.question import Question
 from awm.scoring.mmlongbench_doc import MMLongBenchDocJudge
 
@@ -50,7 +51,7 @@ def load_mmlongbench_doc(data: Path) -> Benchmark:
             "documents/ (github.com/mayubo2333/MMLongBench-Doc, folder data)"
         ) from error
     except (OSError, orjson.JSONDecodeError) as error:
-        raise BenchmarkError(f"{path} cannot be read as JSON: {error}") from error
+        raise BenchmarkError(f"{path} cannot be read as JSON: {reason(error)}") from error
     if not isinstance(rows, list) or not rows:
         raise BenchmarkError(f"{path} must hold a list of questions that is not empty")
     for number, row in enumerate(rows):

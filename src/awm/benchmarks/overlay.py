@@ -36,6 +36,7 @@ from awm.benchmarks.benchmark import (
     keep_pages_within,
 )
 from awm.errors import BenchmarkError
+from awm.faults import reason
 
 _SHOWN = 5
 """Most faults that a message names."""
@@ -110,7 +111,7 @@ def read_overlay(path: Path) -> Overlay:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"overlay {path} cannot be read: {error}") from error
+        raise BenchmarkError(f"overlay {path} cannot be read: {reason(error)}") from error
     if path.suffix == ".toml":
         rows = _toml_rows(path, text)
     elif path.suffix in (".jsonl", ".ndjson"):

@@ -7,7 +7,7 @@ alone, and the description says so.
     >>> describe_release("mmlongbench-doc", "0" * 64, 1091)
     'MMLongBench-Doc, first release (1,091 questions; told by their number alone)'
     >>> describe_release("jsonl", "0" * 64, 16)
-    'unknown: N=16'
+    'your own questions (N=16)'
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ RELEASES = (
 )
 
 
+OWN_QUESTIONS = "jsonl"
+"""The benchmark that is a file of the user's own: it has no releases."""
+
+
 def find_release(benchmark: str, dataset_hash: str) -> Release | None:
     """Find the release whose rows have this hash."""
     for release in RELEASES:
@@ -62,8 +66,9 @@ def describe_release(benchmark: str, dataset_hash: str, n_questions: int) -> str
         n_questions: questions of the dataset, with those that cannot run.
 
     Returns:
-        E.g. "MMLongBench-Doc 2025-09 release (1,082 questions)"; "unknown: N=…" for any other,
-        also where it has a release's number of questions and other rows.
+        E.g. "MMLongBench-Doc 2025-09 release (1,082 questions)"; "your own questions (N=…)" for
+        a file of your own; "unknown: N=…" for any other, also where it has a release's number of
+        questions and other rows.
     """
     known = find_release(benchmark, dataset_hash)
     if known is not None:
@@ -76,4 +81,6 @@ def describe_release(benchmark: str, dataset_hash: str, n_questions: int) -> str
                 f"unknown: N={n_questions:,} as in {release.title}, whose rows differ "
                 f"(hash {dataset_hash[:12]}, expected {release.dataset_hash[:12]})"
             )
+    if benchmark == OWN_QUESTIONS:
+        return f"your own questions (N={n_questions:,})"
     return f"unknown: N={n_questions:,}"

@@ -21,6 +21,7 @@ from awm.cli.eval import default_cache_dir
 from awm.cli.settings import build_settings, merge, read_config
 from awm.cli.terminal import open_console, plain, plain_markup
 from awm.documents import RenderCache, RenderSettings, open_document
+from awm.errors import ConfigError
 from awm.evaluate import EvalSettings
 from awm.models.build import build_model
 from awm.models.chat import ModelSettings
@@ -51,7 +52,10 @@ def ask(
     ] = False,
 ) -> None:
     """Answer a question over a document, and show what the memory alone can answer."""
-    with shown_errors(open_console(stderr=True)):
+    stderr = open_console(stderr=True)
+    with shown_errors(stderr):
+        if not question.strip():
+            raise ConfigError("the question is empty: write it after the document, in quotes")
         values = merge(read_config(config), {"model": model, "reader": reader}, assignments or ())
         settings = _ask_settings(values)
         asked = run_async(_ask(document, question, settings))
@@ -60,7 +64,14 @@ def ask(
         typer.echo(orjson.dumps(_as_json(asked), option=orjson.OPT_INDENT_2).decode())
     else:
         _print(asked, open_console())
-    if episode.error is not None or (reading is not None and reading.error is not None):
+    failed = [
+        f"{who}: {error.type}: {error.message}"
+        for who, error in (("agent", episode.error), ("reader", reading.error if reading else None))
+        if error is not None
+    ]
+    for line in failed:
+        stderr.print(f"[bold red]Error:[/bold red] {plain_markup(line)}", soft_wrap=True)
+    if failed:
         raise typer.Exit(ENDPOINT_ERROR)
 
 
@@ -136,21 +147,26 @@ def _as_json(asked: _Asked) -> dict[str, object]:
 def _print(asked: _Asked, console: Console) -> None:
     episode, reading = asked.episode, asked.reading
     if episode.error is not None:
-        console.print(f"[red]{episode.error.type}[/red]: {plain_markup(episode.error.message)}")
         return
     answer = "(no answer: the turn limit was reached)"
     if episode.answer is not None:
         answer = short_answer(episode.answer)
     console.print(f"[bold]Answer[/bold]   {plain_markup(answer)}", highlight=False)
+    if episode.answer is None and episode.refusals:
+        last = episode.refusals[-1]
+        calls = "1 call" if len(episode.refusals) == 1 else f"{len(episode.refusals)} calls"
+        console.print(
+            f"[bold]Refused[/bold]  {calls}; the last, in turn {last.turn + 1}: "
+            f"{plain_markup(last.message)}",
+            highlight=False,
+        )
     pages = ", ".join(map(str, episode.pages_shown)) or "none"
     console.print(f"[bold]Memory[/bold]   ({episode.turns} turns; pages shown: {pages})")
     for finding in episode.memory or ():
         console.print(plain(f"  {finding.render()}"), markup=False, highlight=False)
     if not episode.memory:
         console.print("  (empty)")
-    if reading is not None and reading.error is not None:
-        console.print(f"[red]{reading.error.type}[/red]: {plain_markup(reading.error.message)}")
-    elif reading is not None:
+    if reading is not None and reading.error is None:
         from_memory = short_answer(reading.answer or "") or "(nothing)"
         console.print(
             f"[bold]Reader[/bold]   {plain_markup(from_memory)}  "

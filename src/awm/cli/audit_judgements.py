@@ -32,8 +32,7 @@ def audit_sample_command(
     with shown_errors(stderr):
         sample = draw_sample(open_run(run), n, seed, out)
     drawn = ", ".join(
-        f"{cell_title(cell)} {k} of {sample.n_in_run[cell]}"
-        for cell, k in sample.n_drawn.items()
+        f"{cell_title(cell)} {k} of {sample.n_in_run[cell]}" for cell, k in sample.n_drawn.items()
     )
     lines = [f"Wrote {sum(sample.n_drawn.values())} rows to {out}: {drawn}."]
     if sample.n_unmeasured:

@@ -59,7 +59,7 @@ class DiagnoseSettings(BaseModel):
     seed: int = Field(default=0, ge=0)
     """Of the shuffled control."""
     run: Path | None = None
-    """Folder of what the models answered; None: runs/diagnose-NAME-HASH."""
+    """Folder of what the models answered; None: runs/diagnose-NAME-HASH, by log, judge, models."""
     concurrency: int = Field(default=8, ge=1)
 
 
@@ -140,7 +140,7 @@ def diagnose_command(
     resume = "Interrupted. What is done is kept; start the same command again to resume."
     with shown_errors(stderr, interrupted=resume):
         values = merge(read_config(config), flags, assignments or ())
-        found, n_failed = run_diagnosis(build_settings(DiagnoseSettings, values), stderr)
+        found, n_failed = run_diagnosis(build_settings(DiagnoseSettings, values, flags), stderr)
     if json:
         typer.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -174,7 +174,7 @@ def run_diagnosis(settings: DiagnoseSettings, console: Console) -> tuple[Diagnos
         has_reader=settings.reader is not None,
         has_extractor=settings.extractor is not None,
     )
-    folder = settings.run or _default_folder(settings.log, log.digest)
+    folder = settings.run or _default_folder(settings, log.digest)
     summaries = _ask_models(settings, table, folder, console)
     spent = [summary.spent for summary in summaries]
     errors: dict[str, int] = {}
@@ -291,6 +291,22 @@ def _converter(settings: DiagnoseSettings) -> Converter | None:
     return make[settings.source_format](settings.memory_tool, settings.memory_field)
 
 
-def _default_folder(log: Path, digest: str) -> Path:
-    """Name a folder after the log's content, so that the same command finds it again."""
-    return Path("runs") / f"diagnose-{log.stem}-{hashlib.sha256(digest.encode()).hexdigest()[:8]}"
+def _default_folder(settings: DiagnoseSettings, digest: str) -> Path:
+    """Name a folder after all that decides its content, so that the same command finds it again."""
+    prompt = _prompt(settings)
+    decides = {
+        "log": digest,
+        "judge": settings.judge,
+        "reader": _sampling(settings.reader),
+        "extractor": _sampling(settings.extractor),
+        "extraction_prompt": prompt.digest if prompt else None,
+        "source": [settings.source_format, settings.memory_tool, settings.memory_field],
+    }
+    name = hashlib.sha256(orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+    return Path("runs") / f"diagnose-{settings.log.stem}-{name}"
+
+
+def _sampling(model: ModelSettings | None) -> dict[str, Any] | None:
+    """Give a model's settings without those that say how it is reached."""
+    how = {"timeout_s", "max_retries", "max_in_flight", "api_key_env"}
+    return model.model_dump(mode="json", exclude=how) if model else None

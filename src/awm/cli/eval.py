@@ -12,13 +12,12 @@ import typer
 from rich.console import Console
 
 from awm.analysis.summary import RunSummary, summarize
-from awm.benchmarks import Benchmark, load_benchmark
+from awm.benchmarks import BENCHMARKS, Benchmark, load_benchmark
 from awm.cli.async_run import run_async
 from awm.cli.errors import UNMEASURED, shown_errors
 from awm.cli.progress import ProgressBar
 from awm.cli.settings import build_settings, merge, read_config
 from awm.cli.terminal import open_console, plain
-from awm.errors import ConfigError
 from awm.evaluate import EvalSettings, evaluate
 from awm.report.diagnosis_tables import print_readers, print_rollouts
 from awm.report.tables import print_summary
@@ -146,15 +145,19 @@ def eval_settings(
     """
     values = merge(read_config(config), flags, assignments)
     keeps_memory = values.get("setting", "agent") in ("agent", "ep-given")
+    missing = {}
+    benchmark = values.get("benchmark")
+    if isinstance(benchmark, str) and benchmark in BENCHMARKS and values.get("data") is None:
+        missing["data"] = f"the folder or file that {benchmark} is read from"
     if keeps_memory and "reader" not in values:
-        raise ConfigError(
-            "no --reader: name the model that answers from the memory alone (it may be the same "
-            "model as --model), or 'none' to measure final answers only"
+        missing["reader"] = (
+            "the model that answers from the memory alone (it may be the same as --model), or "
+            "'none' to measure final answers only"
         )
     if not keeps_memory:
         values |= {"reader": None, "readers": [], "reader_samples": 1}
     values.setdefault("cache_dir", default_cache_dir())
-    return build_settings(EvalSettings, values)
+    return build_settings(EvalSettings, values, flags, missing)
 
 
 def run_evaluation(settings: EvalSettings, benchmark: Benchmark, console: Console) -> RunSummary:

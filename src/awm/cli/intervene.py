@@ -10,7 +10,7 @@ import typer
 
 from awm.analysis.intervention_figures import InterventionReport
 from awm.analysis.intervention_log import read_intervention_log
-from awm.analysis.intervention_records import InterventionSettings
+from awm.analysis.intervention_records import ARMS, InterventionSettings
 from awm.analysis.intervention_report import make_report, report_intervention
 from awm.analysis.interventions import intervene
 from awm.analysis.source_runs import open_source
@@ -115,11 +115,12 @@ def _settings(
         raise ConfigError("name a finished run, or a log with --log FILE")
     if run is None:
         raise ConfigError("no --run: name the folder that keeps the comparison")
+    arms = _arms(memory, has_improved=bool(flags["writer"] or flags["improved"]))
     own = open_source(source).settings
     base: dict[str, Any] = {
         "source": source,
         "run": run,
-        "arms": [name.strip() for name in memory.split(",") if name.strip()],
+        "arms": arms,
         "render": own.render.model_dump(mode="json"),
         "cache_dir": default_cache_dir(),
         "extraction_prompt": own.extraction_prompt,
@@ -138,6 +139,24 @@ def _settings(
             f"{source} was made without a reader: name the model that reads memories (--reader)"
         )
     return build_settings(InterventionSettings, values)
+
+
+def _arms(memory: str, *, has_improved: bool) -> list[str]:
+    arms = [name.strip() for name in memory.split(",") if name.strip()]
+    unknown = [arm for arm in arms if arm not in ARMS]
+    if unknown or not arms:
+        raise ConfigError(
+            f"--memory {memory!r}: {repr(unknown[0]) if unknown else 'no name'} is none of "
+            f"{', '.join(ARMS)}; name one or more, with commas"
+        )
+    if "improved" in arms and not has_improved:
+        others = ",".join(arm for arm in arms if arm != "improved")
+        raise ConfigError(
+            "--memory improved needs a model that writes the improved memories (--writer SPEC) or "
+            "a file that holds them (--improved FILE)"
+            + (f"; to do without: --memory {others}" if others else "")
+        )
+    return arms
 
 
 def _show(report: InterventionReport, json: bool) -> None:

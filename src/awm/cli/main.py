@@ -1,87 +1,39 @@
-"""`awm`: evaluate the working memory of long-document agents."""
+"""`awm`: evaluate the working memory of long-document agents.
+
+This module imports nothing of AWM until `main` runs: loading the commands takes a second or more,
+and Ctrl-C in it should end the program, not print where an import stood.
+"""
 
 from __future__ import annotations
 
-import logging
-from importlib import metadata
-from typing import Annotated
+import os
+import signal
+from typing import TYPE_CHECKING, Any
 
-import typer
+if TYPE_CHECKING:
+    from awm.cli.app import app as app
 
-from awm.cli.ask import ask
-from awm.cli.audit import audit_app
-from awm.cli.check import check
-from awm.cli.compare import compare
-from awm.cli.demo import demo
-from awm.cli.diagnose import diagnose_command
-from awm.cli.eval import evaluate_command
-from awm.cli.ground import ground_command
-from awm.cli.intervene import intervene_command
-from awm.cli.pocket import pocket_app
-from awm.cli.report import report
-from awm.cli.reproduce import reproduce_command
-from awm.cli.runs import runs_app
-from awm.cli.score import score
-from awm.cli.show import show
-from awm.cli.simulate import simulate
-from awm.cli.train import train_app
-
-app = typer.Typer(
-    name="awm",
-    help="Answerable working memory: can a frozen reader answer from an agent's memory alone?",
-    epilog=(
-        "Exit codes: 0 done; 1 a fault of AWM itself; 2 the command line or a setting cannot be "
-        "used; 3 a document, benchmark or run folder cannot be used; 4 a model server gave no "
-        "usable answer; 5 the run is done and some questions are unmeasured; 6 awm check found an "
-        "overlap; 130 interrupted."
-    ),
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("ask")(ask)
-app.command("eval")(evaluate_command)
-app.command("check")(check)
-app.command("show")(show)
-app.command("score")(score)
-app.command("report")(report)
-app.command("compare")(compare)
-app.command("simulate")(simulate)
-app.command("diagnose")(diagnose_command)
-app.command("intervene")(intervene_command)
-app.command("ground")(ground_command)
-app.add_typer(audit_app, name="audit")
-app.add_typer(runs_app, name="runs")
-pocket_app.command("reproduce")(reproduce_command)
-app.add_typer(pocket_app, name="pocket")
-app.add_typer(train_app, name="train")
-app.command("demo")(demo)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"awm {metadata.version('awm')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Log retries and warnings.")
-    ] = False,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
-        ),
-    ] = False,
-) -> None:
-    # The level stands on the handler: a library may set its own logger's level lower.
-    handler = logging.StreamHandler()
-    handler.setLevel(logging.INFO if verbose else logging.ERROR)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", handlers=[handler])
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line."""
+    raises = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if raises:
+        # Nothing has begun that would have to be ended. An exception could be swallowed or shown
+        # by whatever is being imported.
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(_INTERRUPTED))
+    from awm.cli.app import app
+
+    if raises:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     app(prog_name="awm")
+
+
+def __getattr__(name: str) -> Any:
+    """Give `app`, for programs that run commands in their own process."""
+    if name == "app":
+        from awm.cli.app import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ from awm.analysis.benchmark_report import pool_runs, report_run
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
 from awm.errors import ConfigError
+from awm.faults import reason
 from awm.report.markdown import render_markdown
 from awm.report.report_tables import print_reports
 from awm.runs import open_run
@@ -63,4 +64,4 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise ConfigError(f"--markdown {path}: {error}") from error
+        raise ConfigError(f"--markdown {path}: {reason(error)}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -11,9 +11,11 @@ from typing import Annotated, Any, BinaryIO
 import orjson
 import typer
 
+from awm.analysis.log_rows import FORMATS
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
 from awm.errors import ConfigError, DataError
+from awm.faults import MAX_FAULTS, faulty_rows, kind_of, none_of, reason, row_hint
 from awm.scoring import JUDGES
 from awm.scoring.repaired import RepairedScore, repaired_score
 from awm.scoring.score import Judge
@@ -33,20 +35,20 @@ def score(
     """Add `score`, `repaired`, `repair_rules` and `flags` to rows of `gold`, `pred`, `format`.
 
     Other fields stay. `score` is the official one; `repaired` mends its known faults, by the rules
-    in `repair_rules`, which are empty where the two agree. Nothing that a row holds is ever
-    executed. A row that the official scorer crashes on gets 0.0 and a flag that names the
-    exception.
+    in `repair_rules`, which are empty where the two agree. A `pred` of null was not measured: its
+    scores are null. Nothing that a row holds is ever executed. A row that the official scorer
+    crashes on gets 0.0 and a flag that names the exception.
     """
     stderr = open_console(stderr=True)
     with shown_errors(stderr):
         if benchmark not in JUDGES:
             raise ConfigError(f"benchmark {benchmark!r} is none of: {', '.join(JUDGES)}")
-        with _open_cases(cases) as rows:
-            if out is None:
-                totals = _write(_read(rows, cases), JUDGES[benchmark], sys.stdout.buffer)
-                sys.stdout.flush()
-            else:
-                totals = _write_file(_read(rows, cases), JUDGES[benchmark], out, cases)
+        rows = _read(cases, FORMATS[benchmark])
+        if out is None:
+            totals = _write(rows, JUDGES[benchmark], sys.stdout.buffer)
+            sys.stdout.flush()
+        else:
+            totals = _write_file(rows, JUDGES[benchmark], out, cases)
         stderr.print(str(totals), highlight=False, soft_wrap=True)
 
 
@@ -55,6 +57,8 @@ class _Totals:
     """What was scored so far."""
 
     n: int = 0
+    n_unmeasured: int = 0
+    """Rows whose `pred` is null; `n` leaves them out."""
     official: float = 0.0
     repaired: float = 0.0
     n_differ: int = 0
@@ -67,40 +71,58 @@ class _Totals:
         self.n_differ += bool(repaired.rules)
 
     def __str__(self) -> str:
+        unmeasured = f"{self.n_unmeasured} unmeasured (pred is null)" if self.n_unmeasured else ""
         if not self.n:
-            return "0 rows"
+            return f"0 rows, and {unmeasured}" if unmeasured else "0 rows"
         return (
             f"{self.n} rows, mean score {self.official / self.n:.4f}; repaired "
             f"{self.repaired / self.n:.4f}, which differs on {self.n_differ} rows"
-        )
+        ) + (f"; not among them: {unmeasured}" if unmeasured else "")
 
 
-def _open_cases(cases: Path) -> BinaryIO:
+def _read(cases: Path, formats: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Read all rows, before any is scored: a file with a fault gives no half of a result."""
+    rows: list[dict[str, Any]] = []
+    faults: list[str] = []
     try:
-        return cases.open("rb")
+        with cases.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    rows += _parse(line, number, formats, faults)
+                if len(faults) >= MAX_FAULTS:
+                    break
     except OSError as error:
-        raise DataError(f"{cases} cannot be read: {error}") from error
+        raise DataError(f"{cases} cannot be read: {reason(error)}") from error
+    if faults:
+        raise DataError(faulty_rows(cases, faults))
+    return rows
 
 
-def _read(file: BinaryIO, cases: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise DataError(f"{cases}, line {number}: not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise DataError(f"{cases}, line {number}: not a JSON object with gold, pred, format")
-        missing = [key for key in _FIELDS if key not in row]
-        if missing:
-            raise DataError(f"{cases}, line {number}: no field {', '.join(missing)}")
-        if not isinstance(row["format"], str | None):
-            raise DataError(f"{cases}, line {number}: format must be text, not {row['format']!r}")
-        yield row
+def _parse(
+    line: bytes, number: int, formats: tuple[str, ...], faults: list[str]
+) -> list[dict[str, Any]]:
+    """Give the row of a line; none where it is at fault, which is added to `faults`."""
+    try:
+        row = orjson.loads(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+    except orjson.JSONDecodeError as error:
+        faults.append(f"line {number}: not JSON: {error}{row_hint(line)}")
+        return []
+    if not isinstance(row, dict):
+        hint = row_hint(line)
+        faults.append(f"line {number}: {kind_of(row)}, not an object with gold, pred, format{hint}")
+        return []
+    found = [f"{key}: missing" for key in _FIELDS if key not in row]
+    answer_format = row.get("format")
+    if isinstance(answer_format, str):
+        if answer_format not in formats:
+            found.append(f"format: {none_of(answer_format, formats)}")
+    elif answer_format is not None:
+        found.append(f"format: {answer_format!r} is {kind_of(answer_format)}, not text")
+    faults += [f"line {number}, {fault}" for fault in found]
+    return [] if found else [row]
 
 
-def _write_file(rows: Iterator[dict[str, Any]], judge: Judge, out: Path, cases: Path) -> _Totals:
+def _write_file(rows: Iterable[dict[str, Any]], judge: Judge, out: Path, cases: Path) -> _Totals:
     if out.resolve() == cases.resolve():
         raise ConfigError("--out must be another file than the cases")
     try:
@@ -110,19 +132,22 @@ def _write_file(rows: Iterator[dict[str, Any]], judge: Judge, out: Path, cases: 
         raise ConfigError(f"--out {out}: {error}") from error
 
 
-def _write(rows: Iterator[dict[str, Any]], judge: Judge, file: BinaryIO) -> _Totals:
+def _write(rows: Iterable[dict[str, Any]], judge: Judge, file: BinaryIO) -> _Totals:
     totals = _Totals()
     for row in rows:
         gold, prediction, answer_format = row["gold"], row["pred"], str(row["format"])
-        official = judge.score(gold, prediction, answer_format)
-        repaired = repaired_score(judge.name, gold, prediction, answer_format, official)
-        scored = {
-            **row,
-            "score": official.value,
-            "repaired": repaired.value,
-            "repair_rules": list(repaired.rules),
-            "flags": list(official.flags),
-        }
+        scored = {**row, "score": None, "repaired": None, "repair_rules": [], "flags": []}
+        if prediction is None:
+            totals.n_unmeasured += 1
+        else:
+            official = judge.score(gold, prediction, answer_format)
+            repaired = repaired_score(judge.name, gold, prediction, answer_format, official)
+            scored |= {
+                "score": official.value,
+                "repaired": repaired.value,
+                "repair_rules": list(repaired.rules),
+                "flags": list(official.flags),
+            }
+            totals.add(official.value, repaired)
         file.write(orjson.dumps(scored) + b"\n")
-        totals.add(official.value, repaired)
     return totals

@@ -7,16 +7,19 @@ A setting without a flag of its own is reached by `--set`, whose value is TOML:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from awm.errors import ConfigError
+from awm.faults import find_faults, reason
 
 S = TypeVar("S", bound=BaseModel)
 _MODELS = ("model", "reader", "extractor", "generator", "writer", "verifier")
+_OTHER_FLAGS = {"policy.path": "--model", "runs": "--from", "source_format": "--from"}
+"""Flags whose name is not the setting's."""
 
 
 def read_config(path: Path | None) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config {path}: {error}") from error
+        raise ConfigError(f"config {path} cannot be read: {reason(error)}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"config {path} is not TOML: {error}") from error
 
@@ -65,25 +68,48 @@ def merge(
     return merged
 
 
-def build_settings(kind: type[S], values: Mapping[str, Any]) -> S:
+def build_settings(
+    kind: type[S],
+    values: Mapping[str, Any],
+    flags: Collection[str] = (),
+    missing: Mapping[str, str] | None = None,
+) -> S:
     """Check settings.
 
+    Args:
+        kind: the settings' model.
+        values: what was given.
+        flags: the settings that have a flag of their own, to be named where one is missing.
+        missing: settings that the caller misses although `kind` has a default, and what they are.
+
     Raises:
-        ConfigError: a setting is missing, unknown or out of range; the message names each.
+        ConfigError: settings are missing, unknown or out of range; the message names each.
     """
+    lines = [f"{name}: {_missing(name, flags)}; {what}" for name, what in (missing or {}).items()]
     try:
-        return kind.model_validate(values)
+        settings = kind.model_validate(values)
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-            + (
-                f" (got {problem['input']!r})"
-                if problem["type"] not in ("missing", "extra_forbidden")
-                else ""
-            )
-            for problem in error.errors(include_url=False)
+        found = [
+            f"{fault.place}: {_missing(fault.place, flags)}"
+            if fault.type == "missing"
+            else f"{fault.place}: {fault.text}".removeprefix(": ")
+            for fault in find_faults(error, kind, noun="setting")
         ]
-        raise ConfigError("settings that cannot be used:\n  " + "\n  ".join(lines)) from error
+        raise ConfigError(_unusable(found + lines)) from error
+    if lines:
+        raise ConfigError(_unusable(lines))
+    return settings
+
+
+def _unusable(lines: Sequence[str]) -> str:
+    return "settings that cannot be used:\n  " + "\n  ".join(lines)
+
+
+def _missing(name: str, flags: Collection[str]) -> str:
+    outer = name.removesuffix(".spec")
+    flag = _OTHER_FLAGS.get(name, f"--{outer.replace('_', '-')}")
+    in_file = f"{outer} = … in the TOML file"
+    return f"missing (give {flag} or {in_file})" if outer in flags else f"missing (give {in_file})"
 
 
 def _copy(config: Mapping[str, Any]) -> dict[str, Any]:

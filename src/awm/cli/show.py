@@ -1,36 +1,25 @@
-"""`awm show`: read a run's episodes, turn by turn."""
+"""`awm show`: the list of a run's questions, and one of them turn by turn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
+import orjson
 import typer
 from rich.console import Console
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from awm.agent.episode import Episode, ErrorRecord, MessageRecord
-from awm.agent.reader import Reading
 from awm.cli.errors import shown_errors
-from awm.cli.terminal import one_line, open_console, plain, plain_markup
+from awm.cli.show_question import find_records, print_question
+from awm.cli.terminal import one_line, open_console
 from awm.errors import ConfigError
-from awm.runs import AnswerScore, ExampleRecord, RunStore, ScoreRecord, open_run
+from awm.report.cells import CELL_LEGEND, CELL_TITLES, SHORT_CELL_TITLES
+from awm.runs import ExampleRecord, RunStore, ScoreRecord, open_run
 from awm.scoring.outcome import Outcome
-
-T = TypeVar("T")
-
-_SHORT_OUTCOMES = {
-    Outcome.MEMORY_SUPPORTED_CORRECT: "supported",
-    Outcome.MEMORY_MISSING_CORRECT: "missing",
-    Outcome.ANSWERING_ERROR: "answering",
-    Outcome.UNRESOLVED_ERROR: "unresolved",
-}
-_LEGEND = """\
-supported: answer and memory right     missing: answer right, memory wrong (MMC)
-answering: answer wrong, memory right  unresolved: both wrong"""
 
 
 def show(
@@ -39,20 +28,101 @@ def show(
         str | None,
         typer.Argument(help="A question: its number in the list, its id, or the id's beginning."),
     ] = None,
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            help="List one outcome cell: supported, missing, answering, unresolved.",
+            metavar="CELL",
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print the whole system prompt of an episode.")
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the list, or the question with its records, as JSON."),
+    ] = False,
 ) -> None:
     """List a run's questions, or walk through one episode."""
     console = open_console()
     with shown_errors(open_console(stderr=True)):
         store = open_run(run)
         examples = list(store.examples.read())
-        if question is None:
-            _list(store, examples, console)
-        else:
+        if question is not None:
+            if cell is not None:
+                raise ConfigError("--cell filters the list: give it without a question")
             number = _find(examples, question)
-            _walk(store, number, examples[number - 1], console)
+            found = find_records(store, number, examples[number - 1])
+            if json:
+                _print_json(found.as_json())
+            else:
+                print_question(found, console, full=full)
+            return
+        wanted = None if cell is None else _read_cell(cell)
+        rows = [row for row in _rows(store, examples) if wanted in (None, row.outcome)]
+        if json:
+            _print_json([row.as_json() for row in rows])
+        elif wanted is not None and not rows:
+            console.print(f"No question of {len(examples)} is {CELL_TITLES[wanted]}.", markup=False)
+        else:
+            _print_list(rows, len(examples), console)
 
 
-def _find(examples: list[ExampleRecord], wanted: str) -> int:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One question in the list."""
+
+    number: int
+    example: ExampleRecord
+    record: ScoreRecord | None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        return self.record.outcome if self.record else None
+
+    @property
+    def answer(self) -> str | None:
+        return self.record.final.prediction if self.record else None
+
+    @property
+    def state(self) -> str:
+        """Say in short how the question ended."""
+        if self.record is None:
+            return "not run"
+        if not self.record.is_final or self.record.final.score is None:
+            return "unmeasured"
+        if self.record.outcome is not None:
+            return SHORT_CELL_TITLES[self.record.outcome]
+        return "right" if self.record.final.score > 0 else "wrong"
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the object that `--json` prints."""
+        record = self.record
+        return {
+            "number": self.number,
+            "question_id": self.example.question_id,
+            "document_id": self.example.document_id,
+            "question": self.example.question,
+            "gold": self.example.answer,
+            "format": self.example.answer_format,
+            "answer": self.answer,
+            "memory_answer": record.memory.prediction if record and record.memory else None,
+            "score": record.final.score if record else None,
+            "memory_score": record.memory.score if record and record.memory else None,
+            "outcome": self.outcome,
+            "is_run": record is not None,
+        }
+
+
+def _rows(store: RunStore, examples: Sequence[ExampleRecord]) -> list[_Row]:
+    scores = {record.question_id: record for record in store.final_scores()}
+    return [
+        _Row(number, example, scores.get(example.question_id))
+        for number, example in enumerate(examples, start=1)
+    ]
+
+
+def _find(examples: Sequence[ExampleRecord], wanted: str) -> int:
     """Give the number, from 1, of the question that `wanted` names."""
     ids = [example.question_id for example in examples]
     if wanted in ids:
@@ -69,131 +139,33 @@ def _find(examples: list[ExampleRecord], wanted: str) -> int:
     return found[0]
 
 
-def _list(store: RunStore, examples: list[ExampleRecord], console: Console) -> None:
-    scores = {record.question_id: record for record in store.final_scores()}
+def _read_cell(text: str) -> Outcome:
+    """Give the cell that a name, or a part of one, means."""
+    wanted = text.strip().lower().replace("-", "_").replace(" ", "_")
+    found = [cell for cell in Outcome if wanted and wanted in cell.value]
+    if len(found) != 1:
+        names = ", ".join(cell.value for cell in Outcome)
+        what = "no cell" if not found else f"{len(found)} cells"
+        raise ConfigError(f"--cell {text!r} names {what}; give one of: {names}")
+    return found[0]
+
+
+def _print_list(rows: Sequence[_Row], n_questions: int, console: Console) -> None:
     table = Table(box=None, pad_edge=False, expand=True)
-    table.add_column("#", justify="right", no_wrap=True, min_width=len(str(len(examples))))
-    table.add_column("outcome", no_wrap=True, min_width=len("unmeasured"))
+    table.add_column("#", justify="right", no_wrap=True, min_width=len(str(n_questions)))
+    table.add_column(
+        "outcome", no_wrap=True, min_width=max((len(row.state) for row in rows), default=0)
+    )
     for name, ratio in (("answer", 1), ("gold", 1), ("question", 2)):
         table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=ratio)
-    for number, example in enumerate(examples, start=1):
-        record = scores.get(example.question_id)
-        cells = (
-            str(number),
-            _short_outcome(record),
-            (record.final.prediction if record else None) or "-",
-            str(example.answer),
-            example.question,
-        )
-        table.add_row(*(Text(one_line(cell)) for cell in cells))
+    for row in rows:
+        example = row.example
+        cells = (row.state, row.answer or "-", str(example.answer), example.question)
+        table.add_row(str(row.number), *(Text(one_line(cell)) for cell in cells))
     console.print(table)
-    if any(record.outcome is not None for record in scores.values()):
-        console.print(_LEGEND, style="dim", highlight=False, soft_wrap=True)
+    if any(row.outcome is not None for row in rows):
+        console.print(CELL_LEGEND, style="dim", highlight=False, soft_wrap=True)
 
 
-def _short_outcome(record: ScoreRecord | None) -> str:
-    if record is None:
-        return "not run"
-    if not record.is_final or record.final.score is None:
-        return "unmeasured"
-    if record.outcome is not None:
-        return _SHORT_OUTCOMES[record.outcome]
-    return "right" if record.final.score > 0 else "wrong"
-
-
-def _score(answer: AnswerScore | None) -> str:
-    return "-" if answer is None or answer.score is None else f"{answer.score:.2f}"
-
-
-def _walk(store: RunStore, number: int, example: ExampleRecord, console: Console) -> None:
-    id_ = example.question_id
-    episode = _last(e for e in store.episodes.read() if e.question_id == id_)
-    reading = _last(r for r in store.readings.read() if r.question_id == id_)
-    record = _last(s for s in store.scores.read() if s.question_id == id_)
-    console.print(f"[bold]{number}. {plain_markup(example.question)}[/bold]", highlight=False)
-    pages = ", ".join(map(str, example.evidence_pages)) or "none"
-    for name, value in (
-        ("id", id_),
-        ("document", example.document_id),
-        ("gold", f"{example.answer} ({example.answer_format}, evidence pages: {pages})"),
-    ):
-        console.print(f"[dim]{name}[/dim] {plain_markup(value)}", highlight=False, soft_wrap=True)
-    if episode is None:
-        console.print("This question has not been run yet.")
-        return
-    _print_episode(episode, console)
-    _print_result(episode, reading, record, console)
-
-
-def _last(records: Iterable[T]) -> T | None:
-    last = None
-    for record in records:
-        last = record
-    return last
-
-
-def _print_episode(episode: Episode, console: Console) -> None:
-    turn = 0
-    for message in episode.messages:
-        if message.role == "assistant":
-            turn += 1
-            console.print(Rule(f"turn {turn}", align="left", style="dim"))
-        _print_message(message, console)
-
-
-def _print_message(message: MessageRecord, console: Console) -> None:
-    style = {"assistant": "cyan", "tool": "green", "user": "green"}.get(message.role, "dim")
-    if message.reasoning:
-        console.print(f"[dim]thinks: {plain_markup(message.reasoning)}[/dim]", highlight=False)
-    for block in message.content:
-        if block.image is not None:
-            text = f"[image of page {block.page}, {block.width} x {block.height} px]"
-        else:
-            text = block.text or ""
-        console.print(f"[{style}]{message.role}[/{style}] {plain_markup(text)}", highlight=False)
-    for call in message.tool_calls:
-        console.print(
-            f"[{style}]{message.role}[/{style}] calls [bold]{plain_markup(call.name)}[/bold] "
-            f"{plain_markup(call.arguments)}",
-            highlight=False,
-        )
-
-
-def _print_result(
-    episode: Episode, reading: Reading | None, record: ScoreRecord | None, console: Console
-) -> None:
-    console.print(Rule("result", align="left", style="dim"))
-    if episode.error is not None:
-        _print_error("episode", episode.error, console)
-    for refusal in episode.refusals:
-        console.print(
-            f"refused in turn {refusal.turn + 1}: {plain_markup(refusal.message)}", highlight=False
-        )
-    if episode.memory is not None:
-        console.print("memory:" + ("" if episode.memory else " (empty)"))
-        for finding in episode.memory:
-            console.print(plain(f"  {finding.render()}"), markup=False, highlight=False)
-    if record is None:
-        console.print("This answer has not been judged yet.")
-        return
-    _print_answer("answer", episode.answer, record.final, console)
-    if record.memory is not None:
-        from_memory = reading.answer if reading else None
-        _print_answer("reader, from the memory alone", from_memory, record.memory, console)
-    if record.outcome is not None:
-        console.print(f"outcome: {record.outcome.value.replace('_', ' ')}")
-
-
-def _print_answer(name: str, answer: str | None, judged: AnswerScore, console: Console) -> None:
-    text = judged.prediction if judged.prediction is not None else answer or "(none)"
-    flags = f"   {', '.join(judged.flags)}" if judged.flags else ""
-    console.print(
-        f"{name}: [bold]{plain_markup(text)}[/bold]   score {_score(judged)}{plain_markup(flags)}",
-        highlight=False,
-    )
-    if judged.error is not None:
-        _print_error(f"{name}: unmeasured", judged.error, console)
-
-
-def _print_error(what: str, error: ErrorRecord, console: Console) -> None:
-    console.print(f"{what}: [red]{error.type}[/red]: {plain_markup(error.message)}")
+def _print_json(value: object) -> None:
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

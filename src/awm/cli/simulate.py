@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
 import typer
@@ -264,18 +264,24 @@ def _merge_by_answer(result: Simulated) -> list[float | None]:
 
 
 def _print_one(results: Sequence[Simulated], console: Console) -> None:
-    table = _table("reward", "method", *_CELL_LABELS.values(), "signal")
+    """One line a reward and method; under Monte Carlo a line of its standard errors."""
+    first = results[0]
+    console.print(
+        f"Expected advantage, G = {first.group_size}; signal: share of groups with unequal rewards",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = _table("reward", "method", *_CELL_LABELS.values(), "signal", n_left=2)
     for result in results:
-        errors = result.standard_errors or dict.fromkeys(result.advantages)
         table.add_row(
             _REWARD_LABELS[result.reward],
             result.method.replace("_", " "),
-            *(
-                _number(value) + ("" if errors[name] is None else f"\n± {errors[name]:.3f}")
-                for name, value in result.advantages.items()
-            ),
+            *(_number(value) for value in result.advantages.values()),
             f"{result.groups_with_signal:.3f}",
         )
+        if result.standard_errors is not None:
+            errors = result.standard_errors.values()
+            table.add_row("", "± error", *("" if e is None else f"{e:.3f}" for e in errors), "")
     console.print(table)
 
 
@@ -310,8 +316,9 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:+.3f}"
 
 
-def _table(*names: str) -> Table:
+def _table(*names: str, n_left: int = 0) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    for number, name in enumerate(names):
+        justify: Literal["left", "right"] = "left" if number < n_left else "right"
+        table.add_column(name, justify=justify, no_wrap=True, vertical="bottom")
     return table

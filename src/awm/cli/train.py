@@ -173,7 +173,7 @@ def _settings(
 ) -> S:
     named = {"policy.path": model, "out": out, "seed": seed, **flags}
     merged = merge(read_config(recipe_path(config) if config else None), named, assignments or ())
-    return build_settings(kind, merged)
+    return build_settings(kind, merged, named)
 
 
 def _require_training() -> None:

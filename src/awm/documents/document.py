@@ -38,6 +38,7 @@ from awm.errors import (
     NotAPdfError,
     PageError,
 )
+from awm.faults import reason
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +207,7 @@ def open_document(path: Path | str, *, document_id: str | None = None) -> Docume
         ) from error
     except OSError as error:
         raise DocumentError(
-            f"The document {str(path)!r} cannot be read ({error}). Check its permissions."
+            f"The document {str(path)!r} cannot be read ({reason(error)}). Check its permissions."
         ) from error
 
 
@@ -241,7 +242,8 @@ def document_from_images(
         digest = digest_images(numbered)
     except OSError as error:
         raise DocumentError(
-            f"A page image of {document_id!r} cannot be read ({error}). Check its permissions."
+            f"A page image of {document_id!r} cannot be read ({reason(error)}). Check its "
+            "permissions."
         ) from error
     return Document(document_id, ImageSource(numbered, last, digest))
 

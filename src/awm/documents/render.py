@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from awm.documents.image import MediaType, PageImage
 from awm.errors import ConfigError
+from awm.faults import reason
 
 logger = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ class RenderCache:
                 directory.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigError(
-                    f"The page cache {str(directory)!r} cannot be made ({error}). "
+                    f"The page cache {str(directory)!r} cannot be made ({reason(error)}). "
                     "Name a folder that can be written, or run without a cache on disk."
                 ) from error
         self._directory = directory

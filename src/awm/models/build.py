@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from awm.errors import ConfigError
+from awm.faults import did_you_mean
 from awm.models.chat import ChatModel, ModelSettings
 from awm.models.lexical import LexicalModel
 from awm.models.openai import OpenAIModel
@@ -23,6 +24,14 @@ _KINDS: dict[str, Callable[[ModelSettings], ChatModel]] = {
     "transformers": TransformersModel,
 }
 
+_FORMS = (
+    "lexical                     a program that needs no model",
+    "pocket[:FOLDER]             the tiny vision-language model that AWM trains itself",
+    "openai:MODEL[@BASE_URL]     a server, e.g. openai:NAME@http://localhost:8000/v1",
+    "transformers:FOLDER         a Qwen3-VL on this machine (extra local)",
+    "scripted:FILE               replies from a file, for tests",
+)
+
 
 def build_model(settings: ModelSettings) -> ChatModel:
     """Make the model that a spec names.
@@ -32,9 +41,18 @@ def build_model(settings: ModelSettings) -> ChatModel:
     """
     kind = settings.spec.partition(":")[0]
     if kind not in _KINDS:
-        raise ConfigError(
-            f"a model spec begins with {kind!r}; the part before the first ':' must be one of "
-            f"{', '.join(_KINDS)}; for example lexical, scripted:replies.jsonl or "
-            "openai:Qwen/Qwen3-VL-4B-Instruct@http://localhost:8000/v1"
-        )
+        raise ConfigError(_unknown(settings.spec))
     return _KINDS[kind](settings)
+
+
+def _unknown(spec: str) -> str:
+    """Word the refusal of a spec; what follows its first ':' or '@' may hold a password."""
+    kind, colon, _ = spec.partition(":")
+    name, at, _ = kind.partition("@")
+    hint = did_you_mean(name, _KINDS)
+    if not hint and name.startswith(("/", "./", "../", "~")):
+        hint = f"; did you mean transformers:{name}?"
+    elif not hint and name.strip() and (at or not colon):
+        hint = f"; did you mean openai:{name}{'@…' if at else ''}?"
+    forms = "\n  ".join(_FORMS)
+    return f"unknown model {name!r}{hint or '.'} A model is given as one of:\n  {forms}"

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from awm.errors import ConfigError, EndpointError, EndpointReplyError, EndpointTimeoutError
+from awm.faults import reason
 from awm.models.chat import (
     Completion,
     Message,
@@ -97,7 +98,7 @@ class ScriptedModel:
             lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
-                f"model spec {settings.spec!r}: cannot read {path}: {error}"
+                f"model spec {settings.spec!r}: cannot read {path}: {reason(error)}"
             ) from error
         scripts = []
         for number, line in enumerate(lines, start=1):

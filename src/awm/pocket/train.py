@@ -19,8 +19,8 @@ from transformers import AutoConfig
 from awm.errors import ConfigError
 from awm.pocket.encoding import Encoder
 from awm.pocket.imitation import Imitation, exact_turns
-from awm.pocket.model import N_VISUAL, build_policy, build_reader, count_parameters
-from awm.pocket.reader import exact_readings, train_reader
+from awm.pocket.model import N_VISUAL, build_policy, count_parameters
+from awm.pocket.reader import exact_readings, start_reader, train_reader
 from awm.pocket.rows import GENERIC_SHARE
 from awm.pocket.schedule import Schedule, Stopwatch
 from awm.pocket.tokenizer import build_processor, build_tokenizer
@@ -37,7 +37,7 @@ class PocketTraining(BaseModel):
     seed: int = 0
     vision_steps: int = Field(default=600, ge=1)
     imitation_steps: int = Field(default=2200, ge=1)
-    reader_steps: int = Field(default=1500, ge=1)
+    reader_steps: int = Field(default=600, ge=1)
     generic_share: float = Field(default=GENERIC_SHARE, ge=0, le=1)
     """Of the teacher's episodes whose question has an answer: those with generic findings."""
     threads: int = Field(default=2, ge=1)
@@ -77,8 +77,7 @@ def train_pocket(
     save_policy(policy, out / "policy")
     tell(f"reader: {settings.reader_steps} steps ({watch})")
     torch.manual_seed(settings.seed)
-    reader = build_reader(tokenizer)
-    share_digits(tokenizer, reader.get_input_embeddings().weight)
+    reader = start_reader(policy, tokenizer)
     train_reader(reader, encoder, Schedule(settings.reader_steps, 1e-3, settings.seed))
     save_reader(reader, out / "reader")
     tell(f"readings exactly right: {exact_readings(reader, encoder, n=n_checked)}")

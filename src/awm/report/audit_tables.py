@@ -6,8 +6,8 @@ from rich.console import Console
 
 from awm.analysis.manual_audit import AspectAgreement, AuditResult
 from awm.analysis.statistics import Interval
-from awm.report.report_tables import Grid, print_grid, say
 from awm.report.cells import CELL_TITLES
+from awm.report.report_tables import Grid, print_grid, say
 from awm.report.tables import format_share
 from awm.scoring.outcome import Outcome
 

@@ -18,5 +18,5 @@ SHORT_CELL_TITLES = {
 }
 """The same where a table has no room."""
 CELL_LEGEND = """\
-supported: answer right, memory right         missing: answer right, memory wrong
+supported: answer right, memory right   missing: answer right, memory wrong
 answering error: answer wrong, memory right   unresolved: both wrong"""

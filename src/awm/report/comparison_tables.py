@@ -110,9 +110,7 @@ def transitions_grid(compared: RunComparison) -> Grid:
 def _is_same(compared: RunComparison) -> bool:
     """Say whether the figures with a bound for an interval differ by nothing."""
     return all(
-        figure.difference.value == 0
-        for figure in compared.figures
-        if is_bound(figure.difference)
+        figure.difference.value == 0 for figure in compared.figures if is_bound(figure.difference)
     )
 
 

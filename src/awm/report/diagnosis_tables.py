@@ -14,6 +14,8 @@ from awm.analysis.controls import Lift
 from awm.analysis.diagnosis import Diagnosis
 from awm.analysis.readers import ReaderComparison, RolloutFigures
 from awm.analysis.statistics import Estimate
+from awm.report.cells import CELL_TITLES, SHORT_CELL_TITLES
+from awm.report.intervals import interval_notes
 from awm.report.tables import format_interval, format_share
 from awm.scoring.outcome import Outcome, OutcomeCounts
 
@@ -26,12 +28,6 @@ _VERDICTS = {
     "partial_retrieval": "only some gold pages were shown",
     "reading_failure": "every gold page was shown, neither answered nor written down",
 }
-_CELL_TITLES = {
-    Outcome.MEMORY_SUPPORTED_CORRECT: "supported",
-    Outcome.MEMORY_MISSING_CORRECT: "missing",
-    Outcome.ANSWERING_ERROR: "answering",
-    Outcome.UNRESOLVED_ERROR: "unresolved",
-}
 
 
 def print_diagnosis(found: Diagnosis, console: Console) -> None:
@@ -42,14 +38,13 @@ def print_diagnosis(found: Diagnosis, console: Console) -> None:
         f"{found.log.name}: {found.n} of {found.n_questions} rows measured over "
         f"{found.n_documents} documents, judge {found.judge}{reader}",
     )
-    console.print(
-        _figures(
-            [
-                ("final-answer accuracy", found.final_accuracy),
-                ("memory-only accuracy", found.memory_accuracy),
-                ("P_mmc", found.p_mmc),
-            ]
-        )
+    _print_figures(
+        [
+            ("final-answer accuracy", found.final_accuracy),
+            ("memory-only accuracy", found.memory_accuracy),
+            ("P_mmc", found.p_mmc),
+        ],
+        console,
     )
     console.print(_cells(found.outcomes))
     print_lifts(found.lifts, console)
@@ -63,13 +58,30 @@ def print_diagnosis(found: Diagnosis, console: Console) -> None:
     for rollouts in found.rollouts:
         print_rollouts(rollouts, console)
     if found.n_unmeasured:
-        kinds = ", ".join(f"{kind} x{n}" for kind, n in found.errors.items())
-        kinds = f" ({kinds})" if kinds else ""
-        _say(console, f"{found.n_unmeasured} rows are unmeasured{kinds}: in no figure, not wrong.")
+        _say(console, _unmeasured(found))
     for warning in found.warnings:
         _say(console, f"note: {warning}.")
     if found.run is not None:
         _say(console, f"run: {found.run}")
+
+
+def _unmeasured(found: Diagnosis) -> str:
+    """Say how many rows lack a score, why, and what becomes of them."""
+    n_failed = {kind: n for kind, n in found.errors.items() if kind != "log"}
+    reasons = [f"{_count(n, 'reading', 'readings')} failed: {k}" for k, n in n_failed.items()]
+    if found.errors.get("log"):
+        reasons.insert(0, f"{found.errors['log']} with an `error` in the log")
+    n_rest = found.n_unmeasured - sum(found.errors.values())
+    if n_rest > 0:
+        reasons.append(f"{n_rest} without a memory or a score")
+    return (
+        f"{_count(found.n_unmeasured, 'row is', 'rows are')} unmeasured ({'; '.join(reasons)}): "
+        "left out of what they lack, never counted as wrong."
+    )
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"
 
 
 def print_lifts(lifts: Sequence[Lift], console: Console) -> None:
@@ -82,7 +94,7 @@ def print_lifts(lifts: Sequence[Lift], console: Console) -> None:
             ("memory lift", lift.lift),
             ("memory lift, answerable questions", lift.answerable_lift),
         ]
-        console.print(_figures(figures, title=f"control: {lift.control}"))
+        _print_figures(figures, console, title=f"control: {lift.control}")
         if lift.n_left_out:
             _say(console, f"{lift.n_left_out} questions without this control are left out.")
 
@@ -90,19 +102,25 @@ def print_lifts(lifts: Sequence[Lift], console: Console) -> None:
 def print_breakdowns(breakdowns: Iterable[Breakdown], console: Console) -> None:
     """Print every breakdown as a table of groups."""
     for breakdown in breakdowns:
-        table = _table(f"by {breakdown.by}", "n", "final", "memory", "P_mmc", "95 %", _CELLS_TITLE)
+        columns = ("final", "n", "memory", "n", "P_mmc", "n", "95 %", _CELLS_TITLE)
+        table = _table(f"by {breakdown.by}", *columns, gap=1)
         for group in breakdown.groups:
             counts = group.outcomes.as_dict()
             table.add_row(
                 _name(group.name),
-                str(group.n),
                 format_share(group.final_accuracy.value),
+                str(group.final_accuracy.n),
                 format_share(group.memory_accuracy.value),
+                str(group.memory_accuracy.n),
                 format_share(group.p_mmc.value),
+                str(group.p_mmc.n),
                 format_interval(group.p_mmc),
-                "/".join(str(counts[cell.value]) for cell in _CELL_TITLES),
+                "/".join(str(counts[cell.value]) for cell in Outcome),
             )
         console.print(table)
+        figures = [(f"P_mmc of {group.name!r}", group.p_mmc) for group in breakdown.groups]
+        for note in interval_notes(figures):
+            _say(console, note)
         if breakdown.n_unknown:
             _say(console, f"{breakdown.n_unknown} questions are in no group: not known.")
 
@@ -135,6 +153,8 @@ def print_audits(audits: AuditSummary, console: Console) -> None:
                 meaning, shown, f"{of:.0f}", format_share(rate.value), format_interval(rate)
             )
     console.print(table)
+    for note in interval_notes((RATES[name], audits.rates[name]) for name in RATES):
+        _say(console, note)
     rest = audits.memory_accuracy_without_echo
     if rest.value is not None:
         _say(
@@ -146,7 +166,11 @@ def print_audits(audits: AuditSummary, console: Console) -> None:
     _say(console, f"Words a memory: {_length(audits.words)}.")
     _say(console, f"Findings a memory: {_length(audits.findings)}.")
     if audits.n_without_memory:
-        _say(console, f"{audits.n_without_memory} questions have no memory recorded.")
+        _say(
+            console,
+            f"{_count(audits.n_without_memory, 'question is', 'questions are')} left out of the "
+            "audits: failed, or no memory recorded.",
+        )
 
 
 def print_readers(comparison: ReaderComparison, console: Console) -> None:
@@ -162,14 +186,13 @@ def print_readers(comparison: ReaderComparison, console: Console) -> None:
             str(reader.outcomes.n),
         )
     console.print(table)
-    console.print(
-        _figures(
-            [
-                ("memory-missing for every reader", comparison.missing_for_every),
-                ("memory-missing for some reader", comparison.missing_for_any),
-            ],
-            title="of right answers",
-        )
+    _print_figures(
+        [
+            ("memory-missing for every reader", comparison.missing_for_every),
+            ("memory-missing for some reader", comparison.missing_for_any),
+        ],
+        console,
+        title="of right answers",
     )
     if comparison.kappa is not None:
         _say(console, f"Fleiss' kappa of all readers: {_kappa(comparison.kappa.kappa)}.")
@@ -177,7 +200,7 @@ def print_readers(comparison: ReaderComparison, console: Console) -> None:
         title = _name(f"{each.from_reader} (rows) to {each.to_reader}")
         matrix = _table(title, *_CELLS)
         for before, row in each.counts.items():
-            matrix.add_row(_CELL_TITLES[before], *(str(row[after]) for after in Outcome))
+            matrix.add_row(SHORT_CELL_TITLES[before], *(str(row[after]) for after in Outcome))
         console.print(matrix)
         _say(console, f"{each.n_moved} moved; Cohen's kappa {_kappa(each.kappa.kappa)}.")
 
@@ -189,9 +212,8 @@ def print_rollouts(rollouts: RolloutFigures, console: Console) -> None:
         ("self-consistency", rollouts.self_consistency),
         *((f"pass@{k}", each) for k, each in rollouts.pass_at.items()),
     ]
-    console.print(
-        _figures(figures, title=_name(f"{rollouts.name}, {rollouts.n_rollouts} rollouts"))
-    )
+    title = _name(f"{rollouts.name}, {rollouts.n_rollouts} rollouts")
+    _print_figures(figures, console, title=title)
     if rollouts.mean_variance is not None:
         _say(
             console,
@@ -200,30 +222,36 @@ def print_rollouts(rollouts: RolloutFigures, console: Console) -> None:
         )
 
 
-_CELLS = tuple(_CELL_TITLES.values())
-_CELLS_TITLE = "cells 11/10/01/00"
+_CELLS = tuple(SHORT_CELL_TITLES.values())
+_CELLS_TITLE = "11/10/01/00"
 """(s_ans, s_mem): supported, missing, answering error, unresolved."""
 
 
-def _figures(figures: Sequence[tuple[str, Estimate]], title: str = "figure") -> Table:
+def _print_figures(
+    figures: Sequence[tuple[str, Estimate]], console: Console, title: str = "figure"
+) -> None:
     table = _table(title, "value", "95 % interval", "n")
     for name, estimate in figures:
         table.add_row(
             name, format_share(estimate.value), format_interval(estimate), str(estimate.n)
         )
-    return table
+    console.print(table)
+    for note in interval_notes(figures):
+        _say(console, note)
 
 
 def _cells(outcomes: OutcomeCounts) -> Table:
     table = _table("outcome cell", "count", "share")
-    for name, count in outcomes.as_dict().items():
+    counts = outcomes.as_dict()
+    for cell, title in CELL_TITLES.items():
+        count = counts[cell.value]
         share = count / outcomes.n if outcomes.n else None
-        table.add_row(name.replace("_", " "), str(count), format_share(share))
+        table.add_row(title, str(count), format_share(share))
     return table
 
 
-def _table(first: str, *columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, title_justify="left")
+def _table(first: str, *columns: str, gap: int = 2) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     table.add_column(first, min_width=10)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)

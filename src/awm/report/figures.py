@@ -9,6 +9,7 @@ from typing import Any
 from awm._extras import require
 from awm.analysis.simulation import Crossing, Simulated
 from awm.errors import ConfigError
+from awm.faults import reason
 from awm.scoring.outcome import Outcome
 
 FIGURE_FORMATS = (".svg", ".png", ".pdf")
@@ -80,7 +81,7 @@ def draw_simulation(
         with matplotlib.rc_context(settings):
             figure.savefig(path, dpi=150, metadata=date)
     except OSError as error:
-        raise ConfigError(f"figure {path} cannot be written: {error}") from error
+        raise ConfigError(f"figure {path} cannot be written: {reason(error)}") from error
 
 
 def _draw_cells(panel: Any, curves: Sequence[Simulated], points: Sequence[Simulated]) -> None:

@@ -31,8 +31,8 @@ def print_grounding(report: GroundingReport, console: Console) -> None:
     console.print(_rates(report))
     _say(
         console,
-        "checked findings: supported, contradicted or not found; unreadable and unmeasured ones are "
-        "left out. memories: those that a figure rests on.",
+        "Checked findings are supported, contradicted or not found: unreadable and unmeasured ones "
+        "are left out. The last column counts the memories that a figure rests on.",
     )
     console.print(_cross(report))
     for name, ids in (

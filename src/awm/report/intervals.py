@@ -8,7 +8,7 @@ from awm.analysis.bootstrap import UNANIMOUS_METHOD
 from awm.analysis.statistics import Estimate
 
 _N_NAMED = 3
-"""Figures that a note names."""
+"""Figures that a note names; of more it gives the number."""
 
 
 def interval_notes(
@@ -28,10 +28,10 @@ def interval_notes(
         elif estimate.value is not None and estimate.interval is None and estimate.n_clusters == 1:
             alone.append(title)
     notes = [
-        f"{_named(titles)}: {unanimous}; the interval is a bound from {n} documents."
+        f"{_named(titles)}: {unanimous}, so the interval is a bound from {n} documents."
         for n, titles in bounds.items()
     ]
-    return notes + ([f"{_named(alone)}: one document, so no interval."] if alone else [])
+    return notes + ([f"{_named(alone)}: one document: no interval."] if alone else [])
 
 
 def is_bound(estimate: Estimate) -> bool:
@@ -40,5 +40,4 @@ def is_bound(estimate: Estimate) -> bool:
 
 
 def _named(titles: list[str]) -> str:
-    more = len(titles) - _N_NAMED
-    return ", ".join(titles[:_N_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(titles) if len(titles) <= _N_NAMED else f"{len(titles)} of these figures"

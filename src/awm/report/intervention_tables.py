@@ -32,6 +32,8 @@ def print_intervention(report: InterventionReport, console: Console) -> None:
     console.print(_rates(report))
     if report.differences:
         console.print(_differences(report.differences))
+    for note in _interval_notes(report):
+        _say(console, note)
     console.print(_breakdown(report))
     if report.cell_transitions:
         console.print(_transitions(report))
@@ -68,6 +70,19 @@ def _heading(report: InterventionReport) -> str:
     )
 
 
+def _interval_notes(report: InterventionReport) -> list[str]:
+    rates = [
+        (f"{measure} of {figures.arm}", estimate)
+        for figures in report.arms
+        for measure, estimate in (("final", figures.final), ("memory only", figures.memory))
+    ]
+    differences = [
+        (f"{_MEASURES[each.measure]} ({each.minuend} - {each.subtrahend})", each.difference)
+        for each in report.differences
+    ]
+    return interval_notes(rates) + interval_notes(differences, "all documents differ alike")
+
+
 def _table(*columns: str, left: int = 1) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for number, column in enumerate(columns):
@@ -77,7 +92,7 @@ def _table(*columns: str, left: int = 1) -> Table:
 
 
 def _rates(report: InterventionReport) -> Table:
-    table = _table("memory", "final", "95 %", "right", "memory only", "95 %", "right", "n")
+    table = _table("memory", "final", "95 %", "right", "mem. only", "95 %", "right", "n")
     for figures in report.arms:
         table.add_row(
             figures.arm,

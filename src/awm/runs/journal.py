@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from awm.errors import RunStoreError
+from awm.faults import find_faults, reason
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -41,7 +42,9 @@ class Journal(Generic[R]):
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
-            raise RunStoreError(f"{self.path} cannot be opened for writing: {error}") from error
+            raise RunStoreError(
+                f"{self.path} cannot be opened for writing: {reason(error)}"
+            ) from error
         good_bytes = 0
         torn_at: int | None = None
         for offset, line in self._lines():
@@ -75,8 +78,9 @@ class Journal(Generic[R]):
         except OSError as error:
             os.ftruncate(self._fd, self._n_bytes)
             raise RunStoreError(
-                f"{self.path}: a record of {len(line)} bytes could not be written: {error}. What "
-                "is done is kept; make room and start the same command to resume."
+                f"{self.path}: a record of {len(line)} bytes could not be written: "
+                f"{reason(error)}. What is done is kept; make room and start the same command to "
+                "resume."
             ) from error
         self._n_bytes += len(line)
 
@@ -117,8 +121,9 @@ class Journal(Generic[R]):
         try:
             return self._type.model_validate_json(line)
         except ValidationError as error:
+            fault = first_fault(error, self._type)
             raise RunStoreError(
-                f"{self.path}: the line at byte {offset} is damaged ({first_problem(error)}); "
+                f"{self.path}: the line at byte {offset} is damaged ({fault}); "
                 "remove that line, and what it held is done again"
             ) from error
 
@@ -132,11 +137,10 @@ class Journal(Generic[R]):
                 offset += len(line)
 
 
-def first_problem(error: ValidationError) -> str:
+def first_fault(error: ValidationError, model: type[BaseModel]) -> str:
     """Say what is wrong first: where and what, without the input, which may be megabytes."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(map(str, problem["loc"]))
-    return f"{where}: {problem['msg']}" if where else problem["msg"]
+    fault = find_faults(error, model, noun="field")[0]
+    return f"{fault.place}: {fault.text}".removeprefix(": ")
 
 
 def _encode(record: BaseModel) -> bytes:

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from awm.errors import RunStoreError
-from awm.runs.journal import first_problem
+from awm.faults import reason
+from awm.runs.journal import first_fault
 
 RUN_VERSION = 1
 """Version of the layout; a run of another version is refused."""
@@ -131,7 +132,7 @@ def read_manifest(path: Path) -> RunManifest:
             f"{path} is not a run: it has no manifest.json; `awm eval … --run {path}` makes one"
         ) from error
     except OSError as error:
-        raise RunStoreError(f"{file} cannot be read: {error}") from error
+        raise RunStoreError(f"{file} cannot be read: {reason(error)}") from error
     except ValidationError as error:
         if any(e["type"] == "extra_forbidden" and e["loc"] == ("kind",) for e in error.errors()):
             raise RunStoreError(
@@ -139,8 +140,8 @@ def read_manifest(path: Path) -> RunManifest:
                 "name the run itself (its path stands in manifest.json under source)"
             ) from error
         raise RunStoreError(
-            f"{file} is damaged, or no manifest of version {RUN_VERSION} ({first_problem(error)}); "
-            "restore it, or choose another --run"
+            f"{file} is damaged, or no manifest of version {RUN_VERSION} "
+            f"({first_fault(error, RunManifest)}); restore it, or choose another --run"
         ) from error
     if manifest.run_version != RUN_VERSION:
         raise RunStoreError(

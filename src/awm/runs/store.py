@@ -11,6 +11,7 @@ from pathlib import Path
 from awm.agent.episode import Episode
 from awm.agent.reader import Reading
 from awm.errors import RunMismatchError, RunStoreError
+from awm.faults import reason
 from awm.runs.journal import Journal, write_atomically
 from awm.runs.manifest import RunManifest, compare_manifests, only_extends, read_manifest
 from awm.runs.records import (
@@ -127,7 +128,7 @@ def create_or_resume(
         store._acquire()  # the store's own constructor function
     except OSError as error:
         raise RunStoreError(
-            f"{path} cannot be used as a run folder: {error}; choose another --run"
+            f"{path} cannot be used as a run folder: {reason(error)}; choose another --run"
         ) from error
     try:
         if (path / "manifest.json").exists():
@@ -158,7 +159,7 @@ def create_or_resume(
         store.sessions.append(session)
     except OSError as error:
         store.close()
-        raise RunStoreError(f"{path} cannot be written: {error}") from error
+        raise RunStoreError(f"{path} cannot be written: {reason(error)}") from error
     except BaseException:
         store.close()
         raise

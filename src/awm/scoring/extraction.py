@@ -31,6 +31,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from awm.errors import AwmError, ConfigError, EndpointError, EndpointReplyError
+from awm.faults import reason
 from awm.models.chat import ChatModel, Message, text_message
 
 ReplyForm = Literal["labelled", "tagged"]
@@ -117,7 +118,7 @@ class ExtractionPrompt:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"extraction prompt {path}: {error}") from error
+            raise ConfigError(f"extraction prompt {path}: {reason(error)}") from error
         if not text.strip():
             raise ConfigError(f"extraction prompt {path} is empty")
         return cls(text, form, path.name)
