@@ -26,7 +26,7 @@ def commands(command: object, name: str) -> Iterator[tuple[str, list[str]]]:
         yield from commands(sub, f"{name} {sub_name}")
 
 
-@pytest.mark.parametrize(("name", "options"), commands(typer.main.get_command(app), "awm"))
+@pytest.mark.parametrize(("name", "options"), list(commands(typer.main.get_command(app), "awm")))
 def test_the_page_shows_the_command_with_its_options(name: str, options: list[str]) -> None:
     heading = f"`{name}`\n"
     assert heading in PAGE, "run scripts/make_cli_docs.py"
