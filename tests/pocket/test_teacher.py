@@ -69,7 +69,7 @@ def test_wording_of_findings() -> None:
     value, subject = case.answer, case.subjects[0]
 
     assert specific_finding(case) == f"The {case.key} of {subject} is {value}."
-    assert generic_finding(case) == f"The page lists the {case.key} of {subject}."
+    assert generic_finding(case) == f"{subject} lists its {case.key}."
     count = _case("count")
     assert specific_finding(count) == f"Pages with the {count.key}: {count.answer}."
     assert generic_finding(count) == f"The page lists the {count.key}."
@@ -77,7 +77,7 @@ def test_wording_of_findings() -> None:
 
 def test_an_unanswerable_question_has_no_generic_finding() -> None:
     case = _case("unanswerable")
-    text = f"No page lists the {case.key} of {case.subjects[0]}."
+    text = f"Not found: {case.subjects[0]}, {case.key}."
 
     assert [n.text for n in teacher_notes(case, generic=True, first_shown=7)] == [text]
     assert [n.page for n in teacher_notes(case, generic=True, first_shown=7)] == [7]

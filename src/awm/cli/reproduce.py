@@ -34,6 +34,9 @@ def reproduce_command(
     console = open_console(stderr=True)
     resume = "Interrupted. What is done is kept; start the same command again to resume."
     with shown_errors(console, interrupted=resume):
+        # Before torch is imported: its worker threads take the number from here alone, and threads
+        # that wait actively take the cores from those that work.
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         require("torch", "local")
         require("trl", "train")

@@ -124,7 +124,7 @@ class ModelSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     spec: str
-    """`openai:MODEL[@BASE_URL]`, `scripted:FILE` or `lexical`."""
+    """`openai:MODEL[@BASE_URL]`, `transformers:PATH`, `pocket`, `scripted:FILE` or `lexical`."""
     temperature: float | None = Field(default=None, ge=0)
     """None: the server's default."""
     top_p: float | None = Field(default=None, gt=0, le=1)

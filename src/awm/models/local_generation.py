@@ -167,7 +167,10 @@ class LocalModel:
         transformers = require("transformers", "local")
         own = self.model.generation_config
         return transformers.GenerationConfig(
-            do_sample=False,
+            do_sample=False,  # `_GumbelNoise` samples; the defaults keep the model's own values out
+            temperature=1.0,
+            top_p=1.0,
+            top_k=50,
             max_new_tokens=settings.max_tokens or own.max_new_tokens or _DEFAULT_MAX_TOKENS,
             eos_token_id=sorted(self.end_ids),
             pad_token_id=self.tokenizer.pad_token_id,
@@ -293,6 +296,8 @@ def load_local_model(path: str, settings: ModelSettings) -> LocalModel:
     torch = require("torch", "local")
     transformers = require("transformers", "local")
     from awm.models.local_processor import load_processor
+
+    transformers.utils.logging.disable_progress_bar()
 
     try:
         config = transformers.AutoConfig.from_pretrained(path)

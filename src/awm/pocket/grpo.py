@@ -17,12 +17,12 @@ from awm.scoring.mmlongbench_doc import MMLongBenchDocJudge
 
 GRPO_STREAM = 700_000
 """Added to the seed: imitation draws from the streams below."""
-STEPS = 50
+STEPS = 40
 QUESTIONS_PER_STEP = 8
 GROUP_SIZE = 8
 LEARNING_RATE = 1e-4
 """Constant; the vision tower is frozen."""
-MAX_COMPLETION_TOKENS = 320
+MAX_COMPLETION_TOKENS = 240
 MAX_TURN_TOKENS = 32
 """The longest turn of the teacher has 21 tokens, its longest episode 196 behind the prompt."""
 CURVE_SEED = 77

@@ -34,7 +34,7 @@ from awm.pocket.guidance import GUIDED_LAYER, gaze_loss
 from awm.pocket.model import HIDDEN, build_reader
 from awm.pocket.rows import Batch, TrainingRow, make_batch
 from awm.pocket.schedule import Schedule, Stopwatch, set_rate
-from awm.pocket.teacher import generic_finding, specific_finding
+from awm.pocket.teacher import generic_finding, missing_finding, specific_finding
 from awm.pocket.vision import PAIRS
 from awm.pocket.world import (
     KEYS,
@@ -178,7 +178,7 @@ class MemoryMaker:
             if case.kind == "count" and way < 0.45:
                 texts.append(f"Pages with the {other_key}: {random.randint(1, 9)}.")
             elif random.random() < 0.15:
-                texts.append(f"No page lists the {key} of {name}.")
+                texts.append(missing_finding(key, name))
             else:
                 texts.append(self._fact(key, name, self._values((name,))[0]))
         return texts
@@ -261,7 +261,7 @@ class ReadingRows:
                 pass
             facts[name, key] = value
         texts = [f"The {key} of {name} is {value}." for (name, key), value in facts.items()]
-        texts += [f"The page lists the {key} of {name}." for name, key in random.sample(pairs, 1)]
+        texts += [f"{name} lists its {key}." for name, key in random.sample(pairs, 1)]
         random.shuffle(texts)
         notes = "\n".join(f"[p. {random.randint(1, MAX_PAGES)}] {text}" for text in texts)
         ids = encoder.text(
@@ -354,8 +354,8 @@ def train_reader(
     encoder: Encoder,
     schedule: Schedule,
     *,
-    n_rows: int = 48,
-    n_drills: int = 16,
+    n_rows: int = 28,
+    n_drills: int = 8,
     check_every: int = 100,
 ) -> None:
     """Train the reader in place.

@@ -127,7 +127,7 @@ class RowMaker:
     def _fact_tokens(self) -> set[int]:
         token = self._encoder.tokenizer.convert_tokens_to_ids
         pieces = [f"{n:02d}" for n in range(100)] + [str(n) for n in range(10)]
-        pieces += [NOT_ANSWERABLE, "The ", "The page lists the ", "No page lists the "]
+        pieces += [NOT_ANSWERABLE, "The ", "The page lists the ", "Not found: "]
         return set(map(token, pieces)) | set(map(token, NAMES))
 
     def drill(self, case: PocketCase, n_items: int = 12) -> TrainingRow:
@@ -169,7 +169,36 @@ class RowMaker:
             row.weights += [0.0] * len(question) + [1.0] * len(answer)
             row.asked_names += [UNKNOWN] * len(question) + [_NAME_ID[name]] * len(answer)
             row.asked_keys += [UNKNOWN] * len(question) + [_KEY_ID[key]] * len(answer)
+        self._add_comparisons(row, patches)
         return row
+
+    def _add_comparisons(
+        self, row: TrainingRow, patches: dict[tuple[str, str, int], int], most: int = 4
+    ) -> None:
+        """Add questions for the larger of two facts of a kind, as evaluation words them."""
+        encoder, random = self._encoder, self._random
+        values = {(page.subject, key): value for page in row.pages for key, value in page.facts}
+        duels = [
+            (key, one, other)
+            for one, key in values
+            for other, same in values
+            if key == same and one != other
+        ]
+        for key, one, other in random.sample(duels, min(most, len(duels))):
+            winner = max((one, other), key=lambda subject: values[subject, key])
+            wants_value = random.random() < 0.5
+            verb = "What is" if wants_value else "Which has"
+            question = encoder.text(f"{verb} the larger {key}, {one} or {other}?")
+            answer = encoder.text(values[winner, key] if wants_value else winner)
+            first = len(row.ids) + len(question)
+            row.sources[first] = [patches[one, key, 0], patches[other, key, 0]]
+            if wants_value:
+                row.sources[first + 1] = [patches[winner, key, 1]]
+            row.ids += [*question, *answer, encoder.end]
+            n_asked, n_written = len(question), len(answer) + 1
+            row.weights += [0.0] * n_asked + [1.0] * n_written
+            row.asked_names += [UNKNOWN] * (n_asked + n_written)
+            row.asked_keys += [UNKNOWN] * n_asked + [_KEY_ID[key]] * n_written
 
 
 def _asked(case: PocketCase, row: Row) -> tuple[list[int], list[int]]:

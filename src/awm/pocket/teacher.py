@@ -50,15 +50,21 @@ def specific_finding(case: PocketCase, index: int = 0) -> str:
         return f"Pages with the {case.key}: {case.answer}."
     subject = case.subjects[index]
     if case.kind == "unanswerable":
-        return f"No page lists the {case.key} of {subject}."
+        return missing_finding(case.key, subject)
     value = case.pages[case.evidence_pages[index] - 1].value(case.key)
     return f"The {case.key} of {subject} is {value}."
 
 
+def missing_finding(key: str, subject: str) -> str:
+    """Say that no page states a fact."""
+    return f"Not found: {subject}, {key}."
+
+
 def generic_finding(case: PocketCase, index: int = 0) -> str:
     """Say that the page holds the asked fact, without stating it."""
-    of = f" of {case.subjects[index]}" if case.subjects else ""
-    return f"The page lists the {case.key}{of}."
+    if case.subjects:
+        return f"{case.subjects[index]} lists its {case.key}."
+    return f"The page lists the {case.key}."
 
 
 def teacher_notes(case: PocketCase, generic: bool, first_shown: int) -> list[Note]:

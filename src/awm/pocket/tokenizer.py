@@ -47,7 +47,7 @@ _CALL_PIECES = ['\n{"name": "', "retrieve", "update_memory", '", "arguments": {"
 _CALL_PIECES += ["finding", '": "', '": ', ', "', '"}}\n']
 _QUESTION_PIECES = ["What is the ", "What is the larger ", "Which has the larger "]
 _QUESTION_PIECES += ["How many pages list the ", " of ", ", ", " or ", "?"]
-_FINDING_PIECES = ["The ", " is ", ".", "The page lists the ", "No page lists the "]
+_FINDING_PIECES = ["The ", " is ", ".", "The page lists the ", "Not found: ", " lists its "]
 _FINDING_PIECES += ["Pages with the ", ": "]
 
 

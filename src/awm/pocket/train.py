@@ -2,7 +2,8 @@
 
 Vision, imitation, reader; then a folder with `policy` and `reader` that `--model pocket:FOLDER`,
 transformers and vLLM load. The same seed and thread count give the same weights on one machine;
-elsewhere sums are rounded differently and the figures differ within their noise.
+elsewhere sums are rounded differently and the figures differ within their noise. The shipped
+weights came from two legs of imitation (see the model card); the defaults are that recipe in one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PocketTraining(BaseModel):
     seed: int = 0
     vision_steps: int = Field(default=600, ge=1)
     imitation_steps: int = Field(default=2200, ge=1)
-    reader_steps: int = Field(default=600, ge=1)
+    reader_steps: int = Field(default=450, ge=1)
     generic_share: float = Field(default=GENERIC_SHARE, ge=0, le=1)
     """Of the teacher's episodes whose question has an answer: those with generic findings."""
     threads: int = Field(default=2, ge=1)
@@ -78,7 +79,7 @@ def train_pocket(
     tell(f"reader: {settings.reader_steps} steps ({watch})")
     torch.manual_seed(settings.seed)
     reader = start_reader(policy, tokenizer)
-    train_reader(reader, encoder, Schedule(settings.reader_steps, 1e-3, settings.seed))
+    train_reader(reader, encoder, Schedule(settings.reader_steps, 1.2e-3, settings.seed))
     save_reader(reader, out / "reader")
     tell(f"readings exactly right: {exact_readings(reader, encoder, n=n_checked)}")
     tell(f"{out}: {count_parameters(policy)} and {count_parameters(reader)} parameters ({watch})")

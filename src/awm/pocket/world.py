@@ -11,7 +11,7 @@ and value of the test split never occurs in training.
 
 >>> case = make_case("test", seed=1, number=0)
 >>> case.question, case.answer, case.evidence_pages
-('Which has the larger speed, Borel or Umbra?', 'Umbra', (17, 11))
+('What is the rent of Hexa?', '7420', (16,))
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ NOT_ANSWERABLE = "Not answerable"
 Split = Literal["train", "test"]
 Kind = Literal["lookup", "larger_value", "larger_subject", "count", "unanswerable"]
 KINDS: dict[Kind, float] = {
-    "lookup": 0.48,
-    "larger_value": 0.12,
-    "larger_subject": 0.12,
+    "lookup": 0.62,
+    "larger_value": 0.06,
+    "larger_subject": 0.04,
     "count": 0.10,
     "unanswerable": 0.18,
 }

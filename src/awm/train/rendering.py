@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from awm.documents.image import PageImage
 from awm.errors import ConfigError, MissingImageError
 from awm.models.chat import ImageBlock, Message, TextBlock, count_images, text_message
 
+KEPT_PIECES = 32
+"""Processed observations in memory; three pages of a million pixels are 25 MB a piece."""
 _USER = text_message("user", "?")
 _ASSISTANT = text_message("assistant", "!")
 
@@ -90,6 +93,7 @@ class ChatRenderer:
         self.eos_id: int = self.tokenizer.eos_token_id
         self.image_token_id: int = self.tokenizer.convert_tokens_to_ids(processor.image_token)
         self._merge = getattr(processor.image_processor, "merge_size", 1) ** 2
+        self._pieces: OrderedDict[tuple[str, ...], Piece] = OrderedDict()
 
     def text(
         self, messages: Sequence[Message], *, for_turn: bool = False, tools: bool = True
@@ -161,6 +165,19 @@ class ChatRenderer:
         return whole[len(before) :]
 
     def _piece(self, text: str, messages: Sequence[Message]) -> Piece:
+        """Give the piece of a text with its images; the latest are kept.
+
+        The rollouts of a group mostly see the same pages, and processing them is slow.
+        """
+        shown = [block.image for message in messages for block in message.images]
+        key = (text, *(image.digest for image in shown))
+        piece = self._pieces.pop(key, None) or self._make_piece(text, messages)
+        self._pieces[key] = piece
+        while len(self._pieces) > KEPT_PIECES:
+            self._pieces.popitem(last=False)
+        return piece
+
+    def _make_piece(self, text: str, messages: Sequence[Message]) -> Piece:
         images = [
             open_image(block.image)
             for message in messages
