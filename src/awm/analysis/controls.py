@@ -22,11 +22,9 @@ import numpy as np
 from awm.analysis.bootstrap import ResamplingPlan, estimate, estimate_difference
 from awm.analysis.ratios import mean_ratio
 from awm.analysis.rereading import Answered, Source, Task
+from awm.analysis.source_runs import as_example
 from awm.analysis.statistics import Estimate
-from awm.benchmarks import Example
-from awm.benchmarks.benchmark import Gold
 from awm.memory import EMPTY_MEMORY
-from awm.question import Question
 from awm.runs import AnswerScore, DatasetRecord, ExampleRecord
 
 Control = Literal["memory", "question-only", "shuffled"]
@@ -154,26 +152,3 @@ def control_source(memories: MemorySource, control: Control, seed: int = 0) -> S
         return Task(example, memory, memories.load_final(index))
 
     return Source([memories.examples[index] for index in indices], load, memories.dataset)
-
-
-def as_example(record: ExampleRecord) -> Example:
-    """Make a record of a run into the question and gold that it was made from."""
-    return Example(
-        Question(
-            id=record.question_id,
-            text=record.question,
-            document_id=record.document_id,
-            page_window=record.page_window,
-        ),
-        Gold(
-            answer=record.answer,
-            answer_format=record.answer_format,
-            evidence_pages=record.evidence_pages,
-            evidence_sources=record.evidence_sources,
-            document_type=record.document_type,
-            annotated_pages=record.annotated_pages,
-            task_tag=record.task_tag,
-            question_type=record.question_type,
-            sub_tasks=record.sub_tasks,
-        ),
-    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import secrets
 import threading
 import time
@@ -25,10 +24,10 @@ from awm.models.chat import (
     ImageBlock,
     Message,
     ModelSettings,
-    TextBlock,
     Usage,
     text_message,
 )
+from awm.models.template import template_message
 from awm.models.wire import lay_out
 
 _DEFAULT_MAX_TOKENS = 1024
@@ -83,7 +82,7 @@ class LocalModel:
             )
         try:
             text = self.tokenizer.apply_chat_template(
-                [_template_message(message, self.sees) for message in laid_out],
+                [template_message(message, self.sees) for message in laid_out],
                 tools=list(native) or None,
                 tokenize=False,
                 add_generation_prompt=True,
@@ -248,38 +247,6 @@ def _stream_seed(request: LocalRequest) -> int:
 def _decode(data: bytes) -> Image.Image:
     with Image.open(io.BytesIO(data)) as image:
         return image.convert("RGB")
-
-
-def _template_message(message: Message, sees: bool) -> dict[str, Any]:
-    """Write a message as a chat template takes it, images as empty places."""
-    content: Any = message.text
-    if sees:
-        content = [
-            {"type": "text", "text": block.text}
-            if isinstance(block, TextBlock)
-            else {"type": "image"}
-            for block in message.content
-        ]
-    written: dict[str, Any] = {"role": message.role, "content": content}
-    if message.name:
-        written["name"] = message.name
-    if message.tool_calls:
-        written["tool_calls"] = [
-            {
-                "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
-            }
-            for call in message.tool_calls
-        ]
-    return written
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    return value if isinstance(value, dict) else {"malformed_arguments": text}
 
 
 def load_local_model(path: str, settings: ModelSettings) -> LocalModel:

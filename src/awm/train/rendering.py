@@ -8,7 +8,6 @@ ids are those of the conversation rendered as a whole (`check_rendering` compare
 from __future__ import annotations
 
 import io
-import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,8 @@ from PIL import Image
 
 from awm.documents.image import PageImage
 from awm.errors import ConfigError, MissingImageError
-from awm.models.chat import ImageBlock, Message, TextBlock, count_images, text_message
+from awm.models.chat import ImageBlock, Message, count_images, text_message
+from awm.models.template import template_message
 
 KEPT_PIECES = 32
 """Processed observations in memory; three pages of a million pixels are 25 MB a piece."""
@@ -30,34 +30,6 @@ def open_image(image: PageImage) -> Image.Image:
     """Decode a page image as RGB."""
     with Image.open(io.BytesIO(image.data)) as opened:
         return opened.convert("RGB")
-
-
-def template_message(message: Message) -> dict[str, Any]:
-    """Write a message as a chat template takes it, images as empty places."""
-    content = [
-        {"type": "text", "text": block.text} if isinstance(block, TextBlock) else {"type": "image"}
-        for block in message.content
-    ]
-    written: dict[str, Any] = {"role": message.role, "content": content}
-    if message.name:
-        written["name"] = message.name
-    if message.tool_calls:
-        written["tool_calls"] = [
-            {
-                "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
-            }
-            for call in message.tool_calls
-        ]
-    return written
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    return value if isinstance(value, dict) else {"malformed_arguments": text}
 
 
 @dataclass(frozen=True, slots=True)
