@@ -135,3 +135,11 @@ class EndpointStatusError(EndpointError):
 
 class EndpointReplyError(EndpointError):
     """A reply with status 200 that is not a chat completion."""
+
+
+def first_of(errors: ExceptionGroup[Exception]) -> Exception:
+    """Give the first exception of a task group: the one that ended the others."""
+    first: Exception | ExceptionGroup[Exception] = errors
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first

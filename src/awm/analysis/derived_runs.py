@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from awm.agent.episode import ErrorRecord
 from awm.analysis.source_runs import SourceRecord, SourceRun
-from awm.errors import ConfigError, EndpointError, RunMismatchError, RunStoreError
+from awm.errors import ConfigError, EndpointError, RunMismatchError, RunStoreError, first_of
 from awm.evaluate import git_revision, package_versions, utc_now
 from awm.faults import reason
 from awm.models.build import build_model
@@ -341,11 +341,4 @@ async def work_through(
             for _ in range(min(concurrency, max(1, len(items)))):
                 group.create_task(worker())
     except ExceptionGroup as errors:
-        raise _first(errors) from errors
-
-
-def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    first: Exception | ExceptionGroup[Exception] = errors
-    while isinstance(first, ExceptionGroup):
-        first = first.exceptions[0]
-    return first
+        raise first_of(errors) from errors

@@ -22,7 +22,7 @@ from awm.agent.prompt import PROMPT_VERSION, prompt_hash
 from awm.agent.reader import Reading, read_memory
 from awm.benchmarks import Example
 from awm.benchmarks.benchmark import read_as_text
-from awm.errors import ConfigError, EndpointError
+from awm.errors import ConfigError, EndpointError, first_of
 from awm.evaluate import (
     OnProgress,
     Progress,
@@ -214,7 +214,7 @@ class _Rereading:
                 for _ in range(concurrency):
                     group.create_task(self._work(pending, on_progress))
         except ExceptionGroup as errors:
-            raise _first(errors) from errors
+            raise first_of(errors) from errors
 
     async def _work(self, pending: Iterator[int], on_progress: OnProgress) -> None:
         for index in pending:
@@ -276,10 +276,3 @@ class _Rereading:
                 f"{error.message}\nWhat is done is kept: mend it and start the same command to "
                 "resume."
             )
-
-
-def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    first: Exception | ExceptionGroup[Exception] = errors
-    while isinstance(first, ExceptionGroup):
-        first = first.exceptions[0]
-    return first

@@ -28,6 +28,7 @@ from awm.errors import (
     EndpointReplyError,
     EndpointStatusError,
     EndpointTimeoutError,
+    first_of,
 )
 from awm.evaluate.answer_score import score_answer
 from awm.evaluate.further_readings import FurtherReadings
@@ -184,7 +185,7 @@ class _Evaluation:
                 for _ in range(self._settings.concurrency):
                     group.create_task(self._work(pending, on_progress))
         except ExceptionGroup as errors:
-            raise _first(errors) from errors
+            raise first_of(errors) from errors
         finally:
             syncing.cancel()
             self._executor.shutdown(cancel_futures=True)
@@ -392,13 +393,6 @@ def _offsets(journal: Journal[R], keep: Callable[[R], bool]) -> dict[str, int]:
         if keep(record):
             offsets[record.question_id] = offset  # type: ignore[attr-defined]
     return offsets
-
-
-def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    first: Exception | ExceptionGroup[Exception] = errors
-    while isinstance(first, ExceptionGroup):
-        first = first.exceptions[0]
-    return first
 
 
 def _failed_episode(example: Example, setting: Setting, error: Exception) -> Episode:

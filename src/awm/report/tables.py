@@ -11,13 +11,8 @@ from rich.table import Table
 from awm.analysis.statistics import Estimate
 from awm.analysis.summary import RunSummary
 from awm.memory import visible_line
+from awm.report.cells import CELL_TITLES
 
-_CELLS = (
-    ("memory_supported_correct", "memory-supported correct", "right", "right"),
-    ("memory_missing_correct", "memory-missing correct", "right", "wrong"),
-    ("answering_error", "answering error", "wrong", "right"),
-    ("unresolved_error", "unresolved error", "wrong", "wrong"),
-)
 _PROBLEMS = {
     "unreadable_document": "Documents that cannot be read",
     "missing_pages": "Questions whose page images are not all there",
@@ -85,9 +80,10 @@ def _cells(summary: RunSummary) -> Table:
         table.add_column(column, justify="right" if right else "left")
     assert summary.outcomes is not None
     counts = summary.outcomes.as_dict()
-    for key, name, answer, memory in _CELLS:
-        share = counts[key] / summary.outcomes.n if summary.outcomes.n else None
-        table.add_row(name, answer, memory, str(counts[key]), format_share(share))
+    verdicts = (("right", "right"), ("right", "wrong"), ("wrong", "right"), ("wrong", "wrong"))
+    for (cell, title), (answer, memory) in zip(CELL_TITLES.items(), verdicts, strict=True):
+        share = counts[cell] / summary.outcomes.n if summary.outcomes.n else None
+        table.add_row(title, answer, memory, str(counts[cell]), format_share(share))
     return table
 
 
