@@ -20,7 +20,7 @@ from awm.cli.ground import ground_command
 from awm.cli.intervene import intervene_command
 from awm.cli.pocket import pocket_app
 from awm.cli.report import report
-from awm.cli.reproduce import reproduce_command
+from awm.cli.reproduce import pool_command, reproduce_command
 from awm.cli.runs import runs_app
 from awm.cli.score import score
 from awm.cli.show import show
@@ -54,6 +54,7 @@ app.command("ground")(ground_command)
 app.add_typer(audit_app, name="audit")
 app.add_typer(runs_app, name="runs")
 pocket_app.command("reproduce")(reproduce_command)
+pocket_app.command("pool")(pool_command)
 app.add_typer(pocket_app, name="pocket")
 app.add_typer(train_app, name="train")
 app.command("demo")(demo)

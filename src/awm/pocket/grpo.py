@@ -28,6 +28,7 @@ MAX_TURN_TOKENS = 32
 CURVE_SEED = 77
 """Of the held-out questions of the curve; `TEST_SEED` is never looked at while training."""
 N_CURVE = 100
+EVALUATE_EVERY = 10
 TEST_SEED = 1234
 N_TEST = 600
 """Questions of a comparison. 200 were too few: the same policy gave .46 and .53 on two sets."""

@@ -52,7 +52,6 @@ def draw_simulation(
         MissingExtraError: matplotlib is not installed.
     """
     check_figure_path(path)
-    matplotlib = require("matplotlib", "figures")
     figure = require("matplotlib.figure", "figures").Figure(
         figsize=(9.6, 4.4), layout="constrained"
     )
@@ -74,7 +73,16 @@ def draw_simulation(
         _mark_crossing(panels[0], crossing.mixture.p11)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    # A fixed salt and no date: the same numbers give the same file.
+    save_figure(figure, path)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure; the same numbers give the same file.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    matplotlib = require("matplotlib", "figures")
     settings = {"svg.hashsalt": "awm", "svg.fonttype": "none"}
     date = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower(), {})
     try:

@@ -87,7 +87,7 @@ def pocket_grpo_settings(
             benchmark="pocket-train", seed=seed, limit=pocket.QUESTIONS_PER_STEP * steps
         ),
         evaluation=DataSource(benchmark="pocket", seed=pocket.CURVE_SEED, limit=n_curve),
-        evaluate_every=20,
+        evaluate_every=pocket.EVALUATE_EVERY,
         reader=ModelSettings(spec=reader),
         reward=RewardSettings(kind=kind),
         learning_rate=pocket.LEARNING_RATE,

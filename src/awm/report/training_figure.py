@@ -1,0 +1,68 @@
+"""The paper's training dynamics as a figure: what each reward does to answers and memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from awm._extras import require
+from awm.report.figures import check_figure_path, save_figure
+from awm.train.metrics import TrainingRecord
+from awm.train.pocket_pool import Curve
+
+_STYLES = {"answer_only": ("answer-only GRPO", "#D55E00", "s"), "awm": ("AWM-GRPO", "#009E73", "o")}
+_PANELS: dict[str, Callable[[TrainingRecord], float | None]] = {
+    "final-answer accuracy": lambda record: record.final_accuracy,
+    "memory-only accuracy": lambda record: record.memory_accuracy,
+    "P_mmc": lambda record: record.p_mmc,
+}
+
+
+def draw_training(curves: Sequence[Curve], path: Path) -> None:
+    """Draw three figures over the step: a thin line for each seed, a thick one for their mean.
+
+    Args:
+        curves: of both rewards and every seed.
+        path: file to write; its ending chooses the format.
+
+    Raises:
+        ConfigError: the file cannot be written, or has another ending.
+        MissingExtraError: matplotlib is not installed.
+    """
+    check_figure_path(path)
+    figure = require("matplotlib.figure", "figures").Figure(
+        figsize=(9.6, 3.4), layout="constrained"
+    )
+    panels = figure.subplots(1, len(_PANELS), sharey=True)
+    for panel, (title, read) in zip(panels, _PANELS.items(), strict=True):
+        panel.set_title(title, fontsize=11)
+        panel.set_xlabel("step")
+        panel.set_ylim(0, 1)
+        for spine in ("top", "right"):
+            panel.spines[spine].set_visible(False)
+        for arm, (label, color, marker) in _STYLES.items():
+            points: dict[int, list[float]] = {}
+            for curve in curves:
+                if curve.arm != arm:
+                    continue
+                known = [
+                    (record.step, value)
+                    for record in curve.records
+                    if (value := read(record)) is not None
+                ]
+                panel.plot(*zip(*known, strict=True), color=color, linewidth=0.8, alpha=0.45)
+                for step, value in known:
+                    points.setdefault(step, []).append(value)
+            means = [(step, fmean(values)) for step, values in sorted(points.items())]
+            panel.plot(
+                *zip(*means, strict=True),
+                color=color,
+                linewidth=2.2,
+                marker=marker,
+                markersize=4,
+                label=label,
+            )
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    save_figure(figure, path)
