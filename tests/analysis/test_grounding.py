@@ -107,6 +107,17 @@ async def test_a_resumed_grounding_checks_what_is_left_and_nothing_twice(tmp_pat
     assert file.read_bytes() == whole
 
 
+async def test_a_server_that_moved_is_no_other_verifier(tmp_path: Path) -> None:
+    verdict = json.dumps({"verdict": "supported", "evidence": "101 metres"})
+    for _ in range(2):  # each server has another port
+        async with ChatServer(default=text_reply(f"```json\n{verdict}\n```")) as server:
+            model = ModelSettings(spec=f"openai:v@{server.base_url}", timeout_s=30)
+            await ground(settings(tmp_path, verifier=model))
+            n_requests = len(server.requests)
+
+    assert n_requests == 0  # all was done
+
+
 async def test_another_source_or_verifier_is_refused_and_named(tmp_path: Path) -> None:
     await ground(settings(tmp_path))
 

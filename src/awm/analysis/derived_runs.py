@@ -15,11 +15,10 @@ another source or other settings are refused with the differences named.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -27,8 +26,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from awm.agent.episode import ErrorRecord
 from awm.analysis.source_runs import SourceRecord, SourceRun
-from awm.errors import ConfigError, EndpointError, RunMismatchError, RunStoreError, first_of
-from awm.evaluate import git_revision, package_versions, utc_now
+from awm.errors import ConfigError, RunMismatchError, RunStoreError
+from awm.evaluate import FailureStreak, git_revision, package_versions, utc_now, work_through
 from awm.faults import reason
 from awm.models.build import build_model
 from awm.models.chat import ChatModel, ModelSettings
@@ -38,6 +37,7 @@ from awm.runs import (
     SessionRecord,
     flatten_settings,
     lock_folder,
+    model_identity,
     name_differences,
     write_atomically,
 )
@@ -56,8 +56,8 @@ OPERATIONAL = frozenset(
         "max_failures_in_a_row",
     }
 )
-"""Settings that may change on resume; hashes stand for the source and for files."""
-_OPERATIONAL_ENDINGS = (".timeout_s", ".max_retries", ".max_in_flight", ".api_key_env")
+"""Settings that may change on resume; hashes stand for the source and for files. How a model is
+reached may change as well, as in a run of `awm eval`."""
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
 
 T = TypeVar("T")
@@ -254,8 +254,12 @@ def _same_manifest(path: Path, new: DerivedManifest) -> DerivedManifest:
 
 
 def _identity(manifest: DerivedManifest) -> dict[str, Any]:
-    settings = {k: v for k, v in manifest.settings.items() if k not in OPERATIONAL}
-    flat = dict(flatten_settings(settings)) | {
+    settings = {
+        name: model_identity(value) if isinstance(value, dict) and "spec" in value else value
+        for name, value in manifest.settings.items()
+        if name not in OPERATIONAL
+    }
+    return dict(flatten_settings(settings)) | {
         "kind": manifest.kind,
         "source manifest": manifest.source.manifest_hash,
         "source memories": manifest.items_hash,
@@ -264,7 +268,6 @@ def _identity(manifest: DerivedManifest) -> dict[str, Any]:
         "judge": manifest.judge,
         **{f"file {name}": digest for name, digest in manifest.files.items()},
     }
-    return {k: v for k, v in flat.items() if not k.endswith(_OPERATIONAL_ENDINGS)}
 
 
 def _session(manifest: DerivedManifest) -> SessionRecord:
@@ -293,7 +296,7 @@ OnDone = Callable[[int, int, int], None]
 """Called with the items done, all of them, and the unmeasured ones."""
 
 
-async def work_through(
+async def work_and_report(
     items: Sequence[T],
     work: Callable[[T], Awaitable[ErrorRecord | None]],
     *,
@@ -317,28 +320,16 @@ async def work_through(
     """
     if concurrency < 1:
         raise ConfigError(f"concurrency {concurrency}: give at least 1")
-    total, done, unmeasured, in_a_row = len(items) + n_done, n_done, 0, 0
+    total, done, unmeasured = len(items) + n_done, n_done, 0
     on_done(done, total, unmeasured)
-    pending: Iterator[T] = iter(items)
+    streak = FailureStreak(max_failures_in_a_row, "items")
 
-    async def worker() -> None:
-        nonlocal done, unmeasured, in_a_row
-        for item in pending:
-            error = await work(item)
-            done += 1
-            unmeasured += error is not None
-            in_a_row = in_a_row + 1 if error is not None and "Endpoint" in error.type else 0
-            on_done(done, total, unmeasured)
-            if error is not None and in_a_row >= max_failures_in_a_row:
-                raise EndpointError(
-                    f"{in_a_row} items in a row failed (max_failures_in_a_row); the last: "
-                    f"{error.type}: {error.message}\n"
-                    "What is done is kept: mend it and start the same command to resume."
-                )
+    async def work_and_count(item: T) -> None:
+        nonlocal done, unmeasured
+        error = await work(item)
+        done += 1
+        unmeasured += error is not None
+        on_done(done, total, unmeasured)
+        streak.note(error)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, max(1, len(items)))):
-                group.create_task(worker())
-    except ExceptionGroup as errors:
-        raise first_of(errors) from errors
+    await work_through(items, work_and_count, concurrency=min(concurrency, max(1, len(items))))

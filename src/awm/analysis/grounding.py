@@ -26,7 +26,7 @@ from awm.analysis.derived_runs import (
     make_manifest,
     open_derived,
     opened_models,
-    work_through,
+    work_and_report,
 )
 from awm.analysis.source_runs import Attempt, as_example, open_source
 from awm.analysis.text_verifier import Verdict
@@ -187,7 +187,7 @@ class _Checking:
         pending = [job for job in jobs if not _is_measured(latest.get(_key(job)))]
         # What failed before comes last, so that it cannot stop the run before the others' turn.
         pending.sort(key=lambda job: _key(job) in latest)
-        await work_through(
+        await work_and_report(
             pending,
             self._check,
             n_done=len(jobs) - len(pending),

@@ -34,7 +34,7 @@ from awm.analysis.derived_runs import (
     create_or_resume_derived,
     make_manifest,
     opened_models,
-    work_through,
+    work_and_report,
 )
 from awm.analysis.intervention_records import (
     Arm,
@@ -200,7 +200,7 @@ class _Comparison:
         # What failed before comes last, so that it cannot stop the run before the others' turn.
         pending.sort(key=lambda job: (job[0].example.question_id, job[1]) in latest)
         try:
-            await work_through(
+            await work_and_report(
                 pending,
                 self._compare,
                 n_done=len(jobs) - len(pending),

@@ -10,9 +10,8 @@ The reader gets what `read_memory` gives it: the question and the memory's text.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,16 @@ from awm.agent.prompt import PROMPT_VERSION, prompt_hash
 from awm.agent.reader import Reading, read_memory
 from awm.benchmarks import Example
 from awm.benchmarks.benchmark import read_as_text
-from awm.errors import ConfigError, EndpointError, first_of
+from awm.errors import ConfigError
 from awm.evaluate import (
+    FailureStreak,
     OnProgress,
     Progress,
     git_revision,
     package_versions,
     score_answer,
     utc_now,
+    work_through,
 )
 from awm.models.chat import ChatModel
 from awm.runs import (
@@ -190,7 +191,6 @@ class _Rereading:
         self._judging = judging
         self._store = store
         self._progress = Progress(n_questions=len(source.examples))
-        self._failures_in_a_row = 0
         self._reading_at = {
             reading.question_id: offset
             for offset, reading in store.readings.read_with_offsets()
@@ -206,24 +206,18 @@ class _Rereading:
                 self._progress.add(record)
         self._progress.n_at_start = len(done)
         on_progress(self._progress)
-        pending = iter(
-            [i for i, each in enumerate(self._source.examples) if each.question_id not in done]
-        )
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(concurrency):
-                    group.create_task(self._work(pending, on_progress))
-        except ExceptionGroup as errors:
-            raise first_of(errors) from errors
+        undone = [i for i, each in enumerate(self._source.examples) if each.question_id not in done]
+        streak = FailureStreak(MAX_FAILURES_IN_A_ROW)
 
-    async def _work(self, pending: Iterator[int], on_progress: OnProgress) -> None:
-        for index in pending:
+        async def work(index: int) -> None:
             task = self._source.load(index)
             record = await self._do(task)
             self._store.scores.append(record)
             self._progress.add(record)
             on_progress(self._progress)
-            self._stop_if_endpoint_is_down(task, record)
+            streak.note(_new_error(task, record))
+
+        await work_through(undone, work, concurrency=concurrency)
 
     async def _do(self, task: Task) -> ScoreRecord:
         final = await self._score(task.example, task.final)
@@ -262,17 +256,10 @@ class _Rereading:
             return known
         return await self._judging.score(example, known.text)
 
-    def _stop_if_endpoint_is_down(self, task: Task, record: ScoreRecord) -> None:
-        error = record.memory.error if record.memory else None
-        if error is None and isinstance(task.final, Answered):
-            error = record.final.error  # one that was known before says nothing of this endpoint
-        if error is None or error == UNMEASURED:
-            self._failures_in_a_row = 0
-            return
-        self._failures_in_a_row += 1
-        if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
-            raise EndpointError(
-                f"{self._failures_in_a_row} questions in a row failed; the last: {error.type}: "
-                f"{error.message}\nWhat is done is kept: mend it and start the same command to "
-                "resume."
-            )
+
+def _new_error(task: Task, record: ScoreRecord) -> ErrorRecord | None:
+    """Give the error of this session's calls; one that was known before says nothing of them."""
+    error = record.memory.error if record.memory else None
+    if error is None and isinstance(task.final, Answered):
+        error = record.final.error
+    return error

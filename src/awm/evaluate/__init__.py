@@ -15,10 +15,12 @@ from awm.evaluate.provenance import (
 from awm.evaluate.selection import choose_extraction_prompt, select_examples
 from awm.evaluate.settings import EvalSettings
 from awm.evaluate.shelf import DocumentShelf
+from awm.evaluate.work import FailureStreak, work_through
 
 __all__ = [
     "DocumentShelf",
     "EvalSettings",
+    "FailureStreak",
     "OnProgress",
     "Progress",
     "choose_extraction_prompt",
@@ -30,4 +32,5 @@ __all__ = [
     "score_answer",
     "select_examples",
     "utc_now",
+    "work_through",
 ]

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +21,7 @@ from awm.agent.reader import Reading, read_memory
 from awm.benchmarks import Benchmark, Example, load_benchmark
 from awm.benchmarks.overlay import apply_overlay, read_overlay
 from awm.documents import RenderCache
-from awm.errors import (
-    DocumentError,
-    EndpointConnectionError,
-    EndpointError,
-    EndpointReplyError,
-    EndpointStatusError,
-    EndpointTimeoutError,
-    first_of,
-)
+from awm.errors import DocumentError
 from awm.evaluate.answer_score import score_answer
 from awm.evaluate.further_readings import FurtherReadings
 from awm.evaluate.progress import OnProgress, Progress
@@ -37,6 +29,7 @@ from awm.evaluate.provenance import make_manifest, record_example, record_sessio
 from awm.evaluate.selection import choose_extraction_prompt, select_examples
 from awm.evaluate.settings import EvalSettings
 from awm.evaluate.shelf import DocumentShelf
+from awm.evaluate.work import FailureStreak, work_through
 from awm.models.build import build_model
 from awm.models.chat import ChatModel, ModelSettings
 from awm.retrieval import BM25Retriever, GoldPages, Retriever
@@ -57,16 +50,6 @@ _log = logging.getLogger(__name__)
 
 _DRAWING_THREADS = 2
 _SYNC_EVERY_S = 2.0
-_ENDPOINT_ERRORS = frozenset(
-    kind.__name__
-    for kind in (
-        EndpointError,
-        EndpointConnectionError,
-        EndpointReplyError,
-        EndpointStatusError,
-        EndpointTimeoutError,
-    )
-)
 
 
 async def evaluate(
@@ -162,7 +145,6 @@ class _Evaluation:
         self._search = BM25Retriever()
         self._executor = ThreadPoolExecutor(_DRAWING_THREADS, thread_name_prefix="awm-pages")
         self._progress = Progress(n_questions=len(examples))
-        self._failures_in_a_row = 0
         self._episode_at = _offsets(store.episodes, lambda e: e.error is None)
         self._reading_at = _offsets(store.readings, lambda r: r.error is None)
         self._score_at: dict[str, int] = {}
@@ -178,14 +160,18 @@ class _Evaluation:
         # What failed before comes last, so that questions that always fail (a context that is too
         # long, say) cannot stop the run before the others had their turn.
         undone.sort(key=lambda example: example.question.id in self._score_at)
-        pending = iter(undone)
         syncing = asyncio.create_task(self._sync_now_and_then())
+        streak = FailureStreak(self._settings.max_failures_in_a_row)
+
+        async def work(example: Example) -> None:
+            record = await self._answer(example)
+            self._progress.add(record)
+            on_progress(self._progress)
+            if record.is_final or record.error is not None:
+                streak.note(None if record.is_final else record.error)
+
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._settings.concurrency):
-                    group.create_task(self._work(pending, on_progress))
-        except ExceptionGroup as errors:
-            raise first_of(errors) from errors
+            await work_through(undone, work, concurrency=self._settings.concurrency)
         finally:
             syncing.cancel()
             self._executor.shutdown(cancel_futures=True)
@@ -214,28 +200,6 @@ class _Evaluation:
                 await asyncio.to_thread(self._store.sync)
             except OSError as error:
                 _log.warning("%s cannot be synced to the disk: %s", self._store.path, error)
-
-    async def _work(self, pending: Iterator[Example], on_progress: OnProgress) -> None:
-        for example in pending:
-            record = await self._answer(example)
-            self._progress.add(record)
-            on_progress(self._progress)
-            self._stop_if_endpoint_is_down(record)
-
-    def _stop_if_endpoint_is_down(self, record: ScoreRecord) -> None:
-        if record.is_final:
-            self._failures_in_a_row = 0
-            return
-        error = record.error
-        if error is None or error.type not in _ENDPOINT_ERRORS:
-            return
-        self._failures_in_a_row += 1
-        if self._failures_in_a_row >= self._settings.max_failures_in_a_row:
-            raise EndpointError(
-                f"{self._failures_in_a_row} questions in a row failed (max_failures_in_a_row); "
-                f"the last: {error.type}: {error.message}\n"
-                "What is done is kept: mend it and start the same command to resume."
-            )
 
     async def _answer(self, example: Example) -> ScoreRecord:
         episode = await self._episode(example)

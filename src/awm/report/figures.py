@@ -52,9 +52,7 @@ def draw_simulation(
         MissingExtraError: matplotlib is not installed.
     """
     check_figure_path(path)
-    figure = require("matplotlib.figure", "figures").Figure(
-        figsize=(9.6, 4.4), layout="constrained"
-    )
+    figure = new_figure(9.6, 4.4)
     panels = figure.subplots(1, len(_PANEL_TITLES), sharey=True)
     for panel, (reward, title) in zip(panels, _PANEL_TITLES.items(), strict=True):
         panel.set_title(title, fontsize=11)
@@ -74,6 +72,17 @@ def draw_simulation(
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     save_figure(figure, path)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Make an empty figure, sizes in inches.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    require("matplotlib", "figures")
+    module = require("matplotlib.figure", "figures")
+    return module.Figure(figsize=(width, height), layout="constrained")
 
 
 def save_figure(figure: Any, path: Path) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from awm._extras import require
-from awm.report.figures import check_figure_path, save_figure
+from awm.report.figures import check_figure_path, new_figure, save_figure
 from awm.train.metrics import TrainingRecord
 from awm.train.pocket_pool import Curve
 
@@ -31,9 +30,7 @@ def draw_training(curves: Sequence[Curve], path: Path) -> None:
         MissingExtraError: matplotlib is not installed.
     """
     check_figure_path(path)
-    figure = require("matplotlib.figure", "figures").Figure(
-        figsize=(9.6, 3.4), layout="constrained"
-    )
+    figure = new_figure(9.6, 3.4)
     panels = figure.subplots(1, len(_PANELS), sharey=True)
     for panel, (title, read) in zip(panels, _PANELS.items(), strict=True):
         panel.set_title(title, fontsize=11)

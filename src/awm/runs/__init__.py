@@ -31,6 +31,7 @@ from awm.runs.manifest import (
     SubsetRecord,
     compare_manifests,
     flatten_settings,
+    model_identity,
     name_differences,
     read_manifest,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "create_or_resume",
     "flatten_settings",
     "lock_folder",
+    "model_identity",
     "name_differences",
     "open_run",
     "read_manifest",

@@ -184,9 +184,9 @@ def _identity(manifest: RunManifest) -> dict[str, Any]:
     settings = {k: v for k, v in manifest.settings.items() if k not in OPERATIONAL_SETTINGS}
     for role in _MODEL_ROLES:
         if isinstance(settings.get(role), dict):
-            settings[role] = _model_identity(settings[role])
+            settings[role] = model_identity(settings[role])
     if "readers" in settings:
-        settings["readers"] = [_model_identity(reader) for reader in settings["readers"]]
+        settings["readers"] = [model_identity(reader) for reader in settings["readers"]]
     flat = dict(flatten_settings(settings)) | {
         "run_version": manifest.run_version,
         "prompt_version": manifest.prompt_version,
@@ -204,7 +204,7 @@ def _identity(manifest: RunManifest) -> dict[str, Any]:
     return flat
 
 
-def _model_identity(settings: dict[str, Any]) -> dict[str, Any]:
+def model_identity(settings: dict[str, Any]) -> dict[str, Any]:
     """Leave out how a model is reached: its server moves with every job of a cluster."""
     kept = {k: v for k, v in settings.items() if k not in _OPERATIONAL_MODEL_SETTINGS}
     return kept | {"spec": _BASE_URL.sub("", settings["spec"])}
