@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from awm.cli.progress import ProgressBar
+from awm.cli.progress import ProgressBar, StepBar
 from awm.evaluate import Progress
 from awm.scoring.outcome import Outcome
 
@@ -39,3 +40,21 @@ def test_a_log_gets_no_bar() -> None:
         bar(make_progress(1000))
 
     assert out.getvalue() == ""
+
+
+def test_work_over_a_run_shows_what_is_counted_and_what_stays_unmeasured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = io.StringIO()
+    with StepBar(
+        Console(file=out, force_terminal=True, width=80, color_system=None), "findings"
+    ) as b:
+        b(3, 40, 0)
+        b(4, 40, 1)
+    assert "4/40 findings  1 unmeasured" in out.getvalue()
+
+    log = io.StringIO()
+    monkeypatch.setattr("awm.cli.progress.LINE_EVERY_S", -1.0)
+    with StepBar(Console(file=log), "findings") as b:
+        b(4, 40, 1)
+    assert log.getvalue() == "4/40  findings  1 unmeasured\n"

@@ -18,7 +18,8 @@ from PIL import Image
 from awm.agent import prompt
 from awm.agent.reader import reader_messages
 from awm.models.chat import Message, text_message
-from awm.pocket.encoding import Encoder, template_message
+from awm.models.template import template_message
+from awm.pocket.encoding import Encoder
 from awm.pocket.model import N_VISUAL, page_pixels, patches
 from awm.pocket.teacher import call_text, open_episode, play
 from awm.pocket.tokenizer import (

@@ -17,8 +17,8 @@ from awm.analysis.source_runs import open_source
 from awm.cli.async_run import run_async
 from awm.cli.errors import UNMEASURED, shown_errors
 from awm.cli.eval import default_cache_dir
+from awm.cli.progress import StepBar
 from awm.cli.settings import build_settings, merge
-from awm.cli.step_bar import StepBar
 from awm.cli.terminal import open_console
 from awm.errors import ConfigError
 from awm.report.intervention_tables import print_intervention

@@ -45,8 +45,8 @@ def describe(progress: RunProgress) -> str:
     return "  ".join(parts)
 
 
-class ProgressBar:
-    """Shows a run's progress on a console (stderr); call it as `on_progress`."""
+class _Bar:
+    """Items done of all, what there is to say about them, and the time left."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -58,32 +58,25 @@ class ProgressBar:
             TextColumn("left"),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not console.is_terminal,  # else it would end with an empty line in a log
             speed_estimate_period=600.0,
         )
         self._task: TaskID | None = None
         self._line_at_s = time.monotonic() + LINE_EVERY_S
 
-    def __call__(self, progress: RunProgress) -> None:
-        """Show where the run stands."""
+    def _show(self, n_done: int, n_all: int, figures: str) -> None:
         if not self._console.is_terminal:
-            self._log(progress)
+            self._log(f"{n_done}/{n_all}  {figures}")
         elif self._task is None:
             # What earlier sessions did must not count as speed.
-            self._task = self._bar.add_task(
-                "",
-                total=progress.n_questions,
-                completed=progress.n_done,
-                figures=describe(progress),
-            )
+            self._task = self._bar.add_task("", total=n_all, completed=n_done, figures=figures)
         else:
-            self._bar.update(self._task, completed=progress.n_done, figures=describe(progress))
+            self._bar.update(self._task, completed=n_done, figures=figures)
 
-    def _log(self, progress: RunProgress) -> None:
+    def _log(self, line: str) -> None:
         if time.monotonic() >= self._line_at_s:
             self._line_at_s = time.monotonic() + LINE_EVERY_S
-            done = f"{progress.n_done}/{progress.n_questions}"
-            self._console.print(f"{done}  {describe(progress)}", highlight=False, soft_wrap=True)
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -96,3 +89,29 @@ class ProgressBar:
         trace: TracebackType | None,
     ) -> None:
         self._bar.stop()
+
+
+class ProgressBar(_Bar):
+    """Shows a run's progress on a console (stderr); call it as `on_progress`."""
+
+    def __call__(self, progress: RunProgress) -> None:
+        """Show where the run stands."""
+        self._show(progress.n_done, progress.n_questions, describe(progress))
+
+
+class StepBar(_Bar):
+    """Shows the progress of work over a finished run; call it with (done, all, unmeasured).
+
+    Args:
+        console: where it is drawn.
+        unit: what is counted, e.g. "findings".
+    """
+
+    def __init__(self, console: Console, unit: str) -> None:
+        super().__init__(console)
+        self._unit = unit
+
+    def __call__(self, n_done: int, n_all: int, n_unmeasured: int) -> None:
+        """Show where the work stands."""
+        failed = f"  {n_unmeasured} unmeasured" if n_unmeasured else ""
+        self._show(n_done, n_all, f"{self._unit}{failed}")

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awm.models.chat import ImageBlock, Message
+from awm.models.chat import Message
+from awm.models.template import template_message
 from awm.pocket.tokenizer import (
     ASSISTANT,
     END_OF_TEXT,
@@ -77,16 +78,3 @@ class Encoder:
             elif not is_inside and token == self._assistant and ids[i - 1] == self._start:
                 is_inside, turn = True, turn + 1
         return turns
-
-
-def template_message(message: Message) -> dict[str, Any]:
-    """Write a message as a chat template takes it, images as empty places."""
-    return {
-        "role": message.role,
-        "content": [
-            {"type": "image"}
-            if isinstance(block, ImageBlock)
-            else {"type": "text", "text": block.text}
-            for block in message.content
-        ],
-    }
