@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,15 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
         build_model(ModelSettings(spec=f"transformers:{tmp_path}"))
     with pytest.raises(ConfigError, match="transformers:PATH"):
         build_model(ModelSettings(spec="transformers:"))
+
+
+def test_weights_that_are_damaged_are_named(folder: Path, tmp_path: Path) -> None:
+    torn = shutil.copytree(folder / "policy", tmp_path / "policy")
+    weights = torn / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+    with pytest.raises(ConfigError, match=r"policy' cannot be loaded \("):
+        build_model(ModelSettings(spec=f"transformers:{torn}"))
 
 
 def test_an_unknown_extra_field_is_refused(folder: Path) -> None:

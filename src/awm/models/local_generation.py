@@ -264,6 +264,7 @@ def load_local_model(path: str, settings: ModelSettings) -> LocalModel:
     transformers = require("transformers", "local")
     from awm.models.local_processor import load_processor
 
+    damaged = require("safetensors", "local").SafetensorError
     transformers.utils.logging.disable_progress_bar()
 
     try:
@@ -282,7 +283,7 @@ def load_local_model(path: str, settings: ModelSettings) -> LocalModel:
     kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
     try:
         model = kind.from_pretrained(path, dtype=getattr(torch, dtype)).to(device).eval()
-    except (OSError, ValueError, RuntimeError, AttributeError) as error:
+    except (OSError, ValueError, RuntimeError, AttributeError, damaged) as error:
         raise ConfigError(f"the model at {path!r} cannot be loaded ({error})") from error
     ends = _end_ids(model, tokenizer)
     forbidden = model.generation_config.suppress_tokens
