@@ -4,10 +4,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from awm.analysis.diagnosis import diagnose
-from awm.analysis.log_table import read_table
-from awm.analysis.logs import Log
-from awm.analysis.message_logs import langgraph_converter
+from awm.analysis.diagnosis.log_table import read_table
+from awm.analysis.diagnosis.logs import Log
+from awm.analysis.diagnosis.message_logs import langgraph_converter
+from awm.analysis.diagnosis.run import diagnose
 
 
 def final_state(question: str, note: str, answer: str) -> list[dict[str, object]]:

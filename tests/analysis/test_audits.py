@@ -4,8 +4,8 @@ import pytest
 
 from awm.analysis.audits import Audit, AuditCase, count_duplicates, is_generic, split_memory
 from awm.analysis.breakdowns import plan_resampling
+from awm.analysis.diagnosis.log_rows import Note
 from awm.analysis.echo import Echo, find_echo, gold_items, normal_tokens
-from awm.analysis.log_rows import Note
 
 
 @pytest.mark.parametrize(

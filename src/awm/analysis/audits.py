@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from rapidfuzz import fuzz
 
-from awm.analysis.bootstrap import ResamplingPlan, estimate
+from awm.analysis.diagnosis.log_rows import Memory, Note
 from awm.analysis.echo import find_echo
-from awm.analysis.log_rows import Memory, Note
-from awm.analysis.ratios import Ratio, mean_ratio
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.bootstrap import ResamplingPlan, estimate
+from awm.analysis.statistics.intervals import Estimate
+from awm.analysis.statistics.ratios import Ratio, mean_ratio
 from awm.memory import MAX_FINDING_CHARACTERS, MAX_FINDING_WORDS
 
 NEAR_DUPLICATE = 90.0

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from awm.analysis.bootstrap import ResamplingPlan, bootstrap_weights, estimate_pooled
-from awm.analysis.ratios import Floats, Ratio, f1_ratio, mean_ratio, p_mmc_ratio
 from awm.analysis.result_name import ResultName, comparability_notes, pooled_name, result_name
 from awm.analysis.scored_answers import RepairedAnswer, ScoredRun, read_scored_run
-from awm.analysis.statistics import Estimate, Interval
+from awm.analysis.statistics.bootstrap import ResamplingPlan, bootstrap_weights, estimate_pooled
+from awm.analysis.statistics.intervals import Estimate, Interval
+from awm.analysis.statistics.ratios import Floats, Ratio, f1_ratio, mean_ratio, p_mmc_ratio
 from awm.analysis.summary import RunSummary, summarize
 from awm.errors import RunMismatchError
 from awm.runs import RunStore, compare_manifests

@@ -36,9 +36,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from awm.analysis.bootstrap import ResamplingPlan, bootstrap_weights, estimate
-from awm.analysis.ratios import mean_ratio, p_mmc_ratio
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.bootstrap import ResamplingPlan, bootstrap_weights, estimate
+from awm.analysis.statistics.intervals import Estimate
+from awm.analysis.statistics.ratios import mean_ratio, p_mmc_ratio
 from awm.scoring.outcome import OutcomeCounts, count_outcomes, outcome
 
 MAX_CLUSTERS = 1_000

@@ -13,11 +13,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from awm.analysis.paired import McNemar, ScoredQuestion, compare_runs, match_by_id, mcnemar
-from awm.analysis.ratios import Ratio, mean_ratio, p_mmc_ratio
 from awm.analysis.result_name import ResultName, result_name
 from awm.analysis.scored_answers import read_scored_run
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.intervals import Estimate
+from awm.analysis.statistics.paired import (
+    McNemar,
+    ScoredQuestion,
+    compare_runs,
+    match_by_id,
+    mcnemar,
+)
+from awm.analysis.statistics.ratios import Ratio, mean_ratio, p_mmc_ratio
 from awm.errors import RunMismatchError
 from awm.runs import RunManifest, RunStore, compare_manifests
 from awm.scoring.outcome import Outcome

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from awm.analysis.bootstrap import ResamplingPlan, estimate, estimate_difference
-from awm.analysis.ratios import mean_ratio
 from awm.analysis.rereading import Answered, Source, Task
 from awm.analysis.source_runs import as_example
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.bootstrap import ResamplingPlan, estimate, estimate_difference
+from awm.analysis.statistics.intervals import Estimate
+from awm.analysis.statistics.ratios import mean_ratio
 from awm.memory import EMPTY_MEMORY
 from awm.runs import AnswerScore, DatasetRecord, ExampleRecord
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from awm.analysis.bootstrap import ResamplingPlan
 from awm.analysis.readers import (
     ReaderComparison,
     RolloutFigures,
     compare_readers,
     summarize_rollouts,
 )
+from awm.analysis.statistics.bootstrap import ResamplingPlan
 from awm.evaluate import EvalSettings
 from awm.runs import AnswerScore, RunStore, ScoreRecord
 

@@ -15,11 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from awm.analysis.agreement import Agreement, cohen_kappa, fleiss_kappa
-from awm.analysis.bootstrap import ResamplingPlan, estimate
-from awm.analysis.ratios import Ratio, mean_ratio, p_mmc_ratio
-from awm.analysis.rollouts import majority_answer, mean_rollout_variance, pass_at_k_by_question
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.agreement import Agreement, cohen_kappa, fleiss_kappa
+from awm.analysis.statistics.bootstrap import ResamplingPlan, estimate
+from awm.analysis.statistics.intervals import Estimate
+from awm.analysis.statistics.ratios import Ratio, mean_ratio, p_mmc_ratio
+from awm.analysis.statistics.rollouts import (
+    majority_answer,
+    mean_rollout_variance,
+    pass_at_k_by_question,
+)
 from awm.scoring.outcome import Outcome, OutcomeCounts, count_outcomes, outcome
 
 Scores = Sequence[float | None]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from awm.analysis.audits import Audit, AuditCase, AuditSummary
 from awm.analysis.breakdowns import QuestionResult, plan_resampling
 from awm.analysis.controls import MemorySource
+from awm.analysis.diagnosis.log_rows import Note
 from awm.analysis.echo import is_answerable
-from awm.analysis.log_rows import Note
 from awm.analysis.rereading import UNMEASURED, Answered
 from awm.errors import ConfigError
 from awm.memory import render_findings

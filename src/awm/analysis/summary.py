@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from awm.analysis.bootstrap import bootstrap_weights, estimate
 from awm.analysis.further_readings import summarize_further_readings
-from awm.analysis.ratios import mean_ratio, p_mmc_ratio
 from awm.analysis.readers import ReaderComparison, RolloutFigures
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.bootstrap import bootstrap_weights, estimate
+from awm.analysis.statistics.intervals import Estimate
+from awm.analysis.statistics.ratios import mean_ratio, p_mmc_ratio
 from awm.runs import DocumentRecord, RunManifest, RunStore, ScoreRecord
 from awm.scoring.extraction import Extraction
 from awm.scoring.outcome import OutcomeCounts, count_outcomes

@@ -8,8 +8,8 @@ from typing import Annotated
 import orjson
 import typer
 
-from awm.analysis.audit_sample import draw_sample
-from awm.analysis.manual_audit import KINDS, read_audit
+from awm.analysis.manual_audit.sample import draw_sample
+from awm.analysis.manual_audit.verdicts import KINDS, read_audit
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
 from awm.report.audit_tables import cell_title, print_audit

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from awm.analysis.controls import control_source
-from awm.analysis.diagnosis import Diagnosis, diagnose
-from awm.analysis.log_table import LogTable, log_memories, read_table, reading_source
-from awm.analysis.logs import Converter, Log
-from awm.analysis.message_logs import (
+from awm.analysis.diagnosis.log_table import LogTable, log_memories, read_table, reading_source
+from awm.analysis.diagnosis.logs import Converter, Log
+from awm.analysis.diagnosis.message_logs import (
     DEFAULT_MEMORY_TOOL,
     langgraph_converter,
     smolagents_converter,
 )
+from awm.analysis.diagnosis.run import Diagnosis, diagnose
 from awm.analysis.rereading import UNMEASURED as UNMEASURED_BY_SOURCE
 from awm.analysis.rereading import Judging, Source, extraction_prompt, reread
 from awm.analysis.summary import RunSummary, summarize

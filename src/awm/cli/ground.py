@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from awm.analysis.grounding import GroundingSettings, ground
-from awm.analysis.grounding_report import report_grounding
+from awm.analysis.grounding.report import report_grounding
+from awm.analysis.grounding.run import GroundingSettings, ground
 from awm.analysis.source_runs import open_source
 from awm.cli.async_run import run_async
 from awm.cli.errors import UNMEASURED, shown_errors

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from awm.analysis.intervention_figures import InterventionReport
-from awm.analysis.intervention_log import read_intervention_log
-from awm.analysis.intervention_records import ARMS, InterventionSettings
-from awm.analysis.intervention_report import make_report, report_intervention
-from awm.analysis.interventions import intervene
+from awm.analysis.interventions.figures import InterventionReport
+from awm.analysis.interventions.log import read_intervention_log
+from awm.analysis.interventions.records import ARMS, InterventionSettings
+from awm.analysis.interventions.report import make_report, report_intervention
+from awm.analysis.interventions.run import intervene
 from awm.analysis.source_runs import open_source
 from awm.cli.async_run import run_async
 from awm.cli.errors import UNMEASURED, shown_errors

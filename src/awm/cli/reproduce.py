@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from awm._extras import require
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.intervals import Estimate
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
 from awm.pocket.grpo import N_TEST, STEPS

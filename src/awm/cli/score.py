@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO
 import orjson
 import typer
 
-from awm.analysis.log_rows import FORMATS
+from awm.analysis.diagnosis.log_rows import FORMATS
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
 from awm.errors import ConfigError, DataError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from awm.analysis.manual_audit import AspectAgreement, AuditResult
-from awm.analysis.statistics import Interval
+from awm.analysis.manual_audit.verdicts import AspectAgreement, AuditResult
+from awm.analysis.statistics.intervals import Interval
 from awm.report.cells import CELL_TITLES
 from awm.report.report_tables import Grid, print_grid, say
 from awm.report.tables import format_share

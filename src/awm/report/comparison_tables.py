@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from awm.analysis.comparison import Cell, RunComparison
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.intervals import Estimate
 from awm.memory import visible_line
 from awm.report.cells import CELL_TITLES, SHORT_CELL_TITLES
 from awm.report.intervals import interval_notes, is_bound

@@ -11,9 +11,9 @@ from rich.table import Table
 from awm.analysis.audits import RATES, AuditSummary, Length
 from awm.analysis.breakdowns import Breakdown, Failures
 from awm.analysis.controls import Lift
-from awm.analysis.diagnosis import Diagnosis
+from awm.analysis.diagnosis.run import Diagnosis
 from awm.analysis.readers import ReaderComparison, RolloutFigures
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.intervals import Estimate
 from awm.report.cells import CELL_TITLES, SHORT_CELL_TITLES
 from awm.report.intervals import interval_notes
 from awm.report.tables import format_interval, format_share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from awm.analysis.grounding_report import ANSWERS, GroundingReport, Support
+from awm.analysis.grounding.report import ANSWERS, GroundingReport, Support
 from awm.report.tables import format_interval, format_share
 
 _SAYS = {

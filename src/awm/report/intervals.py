@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from awm.analysis.bootstrap import UNANIMOUS_METHOD
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.bootstrap import UNANIMOUS_METHOD
+from awm.analysis.statistics.intervals import Estimate
 
 _N_NAMED = 3
 """Figures that a note names; of more it gives the number."""

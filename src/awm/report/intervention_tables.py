@@ -7,14 +7,14 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
-from awm.analysis.intervention_figures import (
+from awm.analysis.interventions.figures import (
     ArmAudit,
     ArmDifference,
     CellRow,
     InterventionReport,
 )
-from awm.analysis.intervention_records import Arm
-from awm.analysis.statistics import Estimate
+from awm.analysis.interventions.records import Arm
+from awm.analysis.statistics.intervals import Estimate
 from awm.report.cells import CELL_LEGEND, SHORT_CELL_TITLES
 from awm.report.intervals import interval_notes
 from awm.report.tables import format_interval, format_share

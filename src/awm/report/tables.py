@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.intervals import Estimate
 from awm.analysis.summary import RunSummary
 from awm.memory import visible_line
 from awm.report.cells import CELL_TITLES

@@ -18,7 +18,7 @@ from statistics import fmean
 from pydantic import BaseModel, ConfigDict
 
 from awm._extras import require
-from awm.analysis.statistics import wilson_interval
+from awm.analysis.statistics.intervals import wilson_interval
 from awm.evaluate import EvalSettings, evaluate
 from awm.models.chat import ModelSettings
 from awm.models.pocket import pocket_weights

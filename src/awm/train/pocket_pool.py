@@ -15,15 +15,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awm.analysis.bootstrap import (
+from awm.analysis.scored_answers import ScoredRun, read_scored_run
+from awm.analysis.statistics.bootstrap import (
     ResamplingPlan,
     bootstrap_weights,
     estimate_pooled,
     estimate_pooled_difference,
 )
-from awm.analysis.ratios import Ratio, mean_ratio, p_mmc_ratio
-from awm.analysis.scored_answers import ScoredRun, read_scored_run
-from awm.analysis.statistics import Estimate
+from awm.analysis.statistics.intervals import Estimate
+from awm.analysis.statistics.ratios import Ratio, mean_ratio, p_mmc_ratio
 from awm.errors import RunMismatchError, RunStoreError
 from awm.faults import reason
 from awm.rl.reward import RewardKind

@@ -1,0 +1,1 @@
+"""The analysis of any system's log: `awm diagnose`."""

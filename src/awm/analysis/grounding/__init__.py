@@ -1,0 +1,1 @@
+"""Whether the cited page says what a finding says: `awm ground`."""

@@ -1,0 +1,1 @@
+"""What another memory would have been worth: `awm intervene`."""

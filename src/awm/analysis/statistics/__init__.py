@@ -1,0 +1,1 @@
+"""Estimates with intervals, paired comparisons and agreement; methods: docs/statistics.md."""
