@@ -4,7 +4,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -500,20 +499,21 @@ def test_a_hundred_thousand_rows_take_under_a_minute_and_a_gigabyte(tmp_path: Pa
     code = (
         "import resource, sys; from awm.cli.main import app\n"
         "app(sys.argv[1:], standalone_mode=False)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)"
     )
 
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", code, "diagnose", str(file), "--json"],
         capture_output=True,
         text=True,
         check=True,
-        timeout=180,
+        timeout=600,
     )
 
-    assert time.monotonic() - started < 60
-    assert int(done.stderr.split()[-1]) < 1_000_000  # KiB
+    cpu_s, peak_kib = done.stderr.split()[-2:]
+    assert float(cpu_s) < 60  # it works on one core; CPU time holds on a busy machine, too
+    assert int(peak_kib) < 1_000_000
     result = json.loads(done.stdout)
     assert result["n"] == 100_000
     assert result["p_mmc"] == pytest.approx(1 / 3, abs=1e-4)
