@@ -76,10 +76,12 @@ def test_the_policy_is_a_stock_qwen3_vl_of_under_6_million_parameters(policy: An
 def test_the_policy_does_what_the_teacher_does_on_unseen_documents(
     policy: Any, encoder: Encoder
 ) -> None:
-    shares = exact_turns(policy, encoder, n=60)
+    shares = exact_turns(policy, encoder, n=120)
 
-    assert shares["lookup specific findings"] >= 0.9
-    assert shares["lookup generic answer"] >= 0.9
+    assert shares["lookup specific findings"] >= 0.95
+    assert shares["lookup generic answer"] >= 0.95
+    assert shares["larger_value specific findings"] >= 0.8
+    assert shares["larger_value generic answer"] >= 0.8
 
 
 def test_two_pages_that_differ_in_one_number_are_told_apart(policy: Any, encoder: Encoder) -> None:
@@ -116,7 +118,7 @@ def test_the_reader_answers_from_what_is_stated_and_from_nothing_else(
     shares = exact_readings(reader, encoder, n=64)
 
     stated = {"good", "good_in_a_crowd", "wrong_number"}
-    assert min(shares[sort] for sort in stated) >= 0.85  # comparisons are what it misses
+    assert min(shares[sort] for sort in stated) >= 0.93
     assert min(share for sort, share in shares.items() if sort not in stated) >= 0.95
     assert shares["generic"] >= 0.98
 
@@ -141,8 +143,8 @@ async def test_an_evaluation_shows_right_answers_whose_memory_cannot_give_them(
     summary = await _run(tmp_path, blank=False, n=60)
 
     assert summary.n_unmeasured == 0
-    assert (summary.final_accuracy.value or 0.0) >= 0.75
-    assert 0.2 <= (summary.p_mmc.value or 0.0) <= 0.8
+    assert (summary.final_accuracy.value or 0.0) >= 0.85
+    assert 0.25 <= (summary.p_mmc.value or 0.0) <= 0.75
 
 
 async def test_blank_paper_takes_the_answers_away(tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ from awm.agent.episode import run_episode
 from awm.models.chat import count_images
 from awm.models.scripted import Script, ScriptedModel
 from awm.pocket.teacher import (
+    SLIPS,
+    Slip,
     call_text,
+    final_turn,
     generic_finding,
     play,
     specific_finding,
@@ -38,6 +41,32 @@ def test_retrieval_alone_does_not_answer() -> None:
     first = sum(play(case, False).pages_shown[0] == case.evidence_pages[0] for case in lookups)
 
     assert 0.2 < first / len(lookups) < 0.6
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_refused_once_and_made_good(slip: Slip) -> None:
+    for kind in ("lookup", "larger_subject", "unanswerable"):
+        clean, slipped = play(_case(kind), False), play(_case(kind), False, slip=slip)
+
+        assert slipped.slip == slip
+        assert slipped.answer == clean.answer
+        assert [f.text for f in slipped.memory] == [f.text for f in clean.memory]
+        assert len(slipped.messages) == len(clean.messages) + 2
+
+
+def test_values_are_compared_in_thoughts_which_the_memory_does_not_hold() -> None:
+    case = _case("larger_value")
+    one, other = (
+        f"{subject} is {case.pages[page - 1].value(case.key)}"
+        for subject, page in zip(case.subjects, case.evidence_pages, strict=True)
+    )
+
+    episode = play(case, generic=True)
+
+    winner = max((one, other), key=lambda said: said[-4:]).split()[0]
+    assert episode.messages[-1].text == f"<think>{one}, {other}: {winner}.</think>{case.answer}"
+    assert case.answer not in " ".join(finding.text for finding in episode.memory)
+    assert final_turn(_case("count")) == _case("count").answer
 
 
 def test_a_comparison_takes_a_finding_from_each_page() -> None:

@@ -20,10 +20,12 @@ import torch
 from awm.pocket.encoding import UNKNOWN, Encoder
 from awm.pocket.guidance import GUIDED_HEAD, GUIDED_LAYER, gaze_loss
 from awm.pocket.imitation import Mix
+from awm.pocket.memories import SORTS, MemoryMaker
 from awm.pocket.model import N_VISUAL, build_policy, count_parameters
-from awm.pocket.reader import SORTS, MemoryMaker, ReadingRows
+from awm.pocket.reading_rows import ReadingRows
 from awm.pocket.rows import FACT_WEIGHT, RowMaker, make_batch
 from awm.pocket.schedule import Schedule
+from awm.pocket.teacher import SLIPS, Slip
 from awm.pocket.tokenizer import build_tokenizer
 from awm.pocket.train import PocketTraining, train_pocket
 from awm.pocket.vision import LABEL_SIZES, PAIRS, patch_labels, share_digits
@@ -106,7 +108,11 @@ def test_a_drill_asks_only_for_what_its_pages_say(maker: RowMaker, encoder: Enco
                 values = {name: facts[f"{key} of {name}"][-4:] for name in (one, other)}
                 winner = max(values, key=lambda name: values[name])
                 is_subject = item.startswith("Which has")
-                assert item.partition("?")[2] == (winner if is_subject else values[winner])
+                answer = winner if is_subject else values[winner]
+                assert item.partition("?")[2] == (
+                    f"<think>{one} is {values[one]}, {other} is {values[other]}: {winner}.</think>"
+                    f"{answer}"
+                )
             elif asked:
                 assert item == asked + facts[asked]
             else:
@@ -118,8 +124,8 @@ def test_the_guided_head_is_pointed_at_what_is_written_next(
 ) -> None:
     n_checked = 0
     for case in CASES[:60]:
-        for row in (maker.trajectory(case), maker.drill(case)):
-            labels = np.concatenate([patch_labels(page) for page in row.pages])
+        for row in (maker.trajectory(case), maker.drill(case), maker.comparison_drill()):
+            labels = np.concatenate([np.empty((0, 6), int), *map(patch_labels, row.pages)])
             images = [i for i, token in enumerate(row.ids) if token == encoder.image]
             for at, places in row.sources.items():
                 assert max(places) < at
@@ -130,11 +136,53 @@ def test_the_guided_head_is_pointed_at_what_is_written_next(
                     for place in places
                 ]
                 written = encoder.tokenizer.decode([row.ids[at]])
-                assert written in held or written in NAMES
+                assert set(held) == {written}
                 n_checked += 1
-                if len(places) == 1 and written not in NAMES:
-                    assert held == [written]
     assert n_checked > 500
+
+
+def test_a_comparison_drill_gives_the_values_and_trains_the_answer_alone(
+    maker: RowMaker, encoder: Encoder
+) -> None:
+    row = maker.comparison_drill(n_items=40)
+    _, *items = re.split(
+        "(?=What is the larger|Which has the larger)", encoder.tokenizer.decode(row.ids)
+    )
+    trained = [token for token, weight in zip(row.ids, row.weights, strict=True) if weight]
+    answers = encoder.tokenizer.decode(trained).removesuffix("<|im_end|>").split("<|im_end|>")
+
+    assert not row.pages
+    assert len(items) == len(answers) == 40
+    for item, answer in zip(items, answers, strict=True):
+        pairs = re.findall(r"(\w+) is (\d{4})", item)
+        winner, value = max(pairs, key=lambda pair: pair[1])
+        wanted = winner if item.startswith("Which") else value
+        assert answer == f"{winner}.</think>{wanted}"
+        assert len(pairs) == 2
+        assert all(belongs_to(subject, value) == "train" for subject, value in pairs)
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_shown_and_not_trained(
+    maker: RowMaker, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, slip: Slip
+) -> None:
+    monkeypatch.setattr("awm.pocket.rows.SLIP_SHARE", 1.0)
+    monkeypatch.setattr("awm.pocket.rows.SLIPS", (slip,))
+    case = next(c for c in CASES if c.kind == "larger_value")
+    row = maker.trajectory(case)
+    trained = encoder.tokenizer.decode(
+        [token for token, weight in zip(row.ids, row.weights, strict=True) if weight]
+    )
+    monkeypatch.setattr("awm.pocket.rows.SLIP_SHARE", 0.0)
+    maker_without = RowMaker(encoder, Random(0), generic_share=float("lists its" in trained))
+    clean = maker_without.trajectory(case)
+    wanted = encoder.tokenizer.decode(
+        [token for token, weight in zip(clean.ids, clean.weights, strict=True) if weight]
+    )
+
+    assert trained == wanted
+    assert len(row.ids) > len(clean.ids)
+    assert len(row.sources) == len(clean.sources)
 
 
 def test_the_guided_heads_attention_is_that_of_the_model(maker: RowMaker, encoder: Encoder) -> None:
@@ -225,7 +273,26 @@ def test_a_reading_trains_the_answer_alone(encoder: Encoder) -> None:
     row = ReadingRows(encoder).row(memory)
     trained = [token for token, weight in zip(row.ids, row.weights, strict=True) if weight]
 
-    assert encoder.tokenizer.decode(trained) == memory.answer + "<|im_end|>"
+    assert encoder.tokenizer.decode(trained) == memory.reply + "<|im_end|>"
+
+
+def test_the_reader_thinks_only_where_both_values_are_stated(encoder: Encoder) -> None:
+    maker = MemoryMaker(Random(5))
+    comparisons = [case for case in CASES if case.kind.startswith("larger")]
+    for case in comparisons:
+        both, half = maker.make(case, "wrong_number"), maker.make(case, "half")
+        text = " ".join(finding.text for finding in both.findings)
+        stated = dict(re.findall(rf"The {case.key} of (\w+) is (\d{{4}})", text))
+        one, other = case.subjects
+
+        assert half.reply == NOT_ANSWERABLE
+        winner = max((one, other), key=lambda subject: stated[subject])
+        assert both.reply == (
+            f"<think>{one} is {stated[one]}, {other} is {stated[other]}: {winner}.</think>"
+            f"{both.answer}"
+        )
+    lookup = next(case for case in CASES if case.kind == "lookup")
+    assert maker.make(lookup, "good").reply == lookup.answer
 
 
 def test_the_readers_guided_head_is_pointed_at_the_stated_value(encoder: Encoder) -> None:
@@ -234,12 +301,12 @@ def test_the_readers_guided_head_is_pointed_at_the_stated_value(encoder: Encoder
     for case in CASES:
         memory = maker.make(case, "good_in_a_crowd")
         row = rows.row(memory)
+        wanted = {"lookup": 2, "count": 1, "unanswerable": 0, "larger_value": 6}.get(case.kind, 4)
+        assert len(row.sources) == wanted
         for at, places in row.sources.items():
-            assert places
-            assert at == max(row.sources) or case.kind != "lookup" or len(places) == 1
-            if case.kind == "lookup":
-                assert [row.ids[place] for place in places] == [row.ids[at]]
-                n_checked += 1
+            assert [row.ids[place] for place in places] == [row.ids[at]]
+            assert row.weights[at]
+            n_checked += 1
     assert n_checked > 100
 
 

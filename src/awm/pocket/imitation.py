@@ -32,6 +32,8 @@ class Mix:
     n_rows: int = 16
     drills_first: int = 12
     drills_later: int = 4
+    comparisons: int = 2
+    """Of the drills: those without pages."""
     switch: float = 0.3
     """Share of the steps with `drills_first` drills a batch."""
     label_weight: float = 0.5
@@ -104,12 +106,9 @@ class Imitation:
         mix, share = self._mix, step / self._schedule.steps
         set_rate(self._optimizer, self._schedule.rate_at(step))
         n_drills = mix.drills_first if share < mix.switch else mix.drills_later
-        rows = [
-            self._maker.drill(next(self._cases))
-            if i < n_drills
-            else self._maker.trajectory(next(self._cases))
-            for i in range(mix.n_rows)
-        ]
+        rows = [self._maker.comparison_drill() for _ in range(mix.comparisons)]
+        rows += [self._maker.drill(next(self._cases)) for _ in range(n_drills - mix.comparisons)]
+        rows += [self._maker.trajectory(next(self._cases)) for _ in range(mix.n_rows - n_drills)]
         batch = make_batch(rows, self._encoder)
         token_loss = self._token_loss(batch, n_drills)
         fading = max(0.1, 1 - share)

@@ -2,7 +2,8 @@
 
 A *trajectory* is a whole episode of the teacher, trained on the assistant's tokens. A *reading
 drill* shows one to three pages and asks for many facts at once, "cost of Acme page 3 is 4172":
-many look-ups for the price of one context.
+many look-ups for the price of one context. A *comparison drill* has no pages: thoughts that hold
+two values are given, and which is the larger is asked.
 """
 
 from __future__ import annotations
@@ -16,14 +17,26 @@ import torch
 
 from awm.pocket.encoding import UNKNOWN, Encoder, Row
 from awm.pocket.model import N_VISUAL, image_inputs, pad_rows, page_pixels
-from awm.pocket.teacher import play
+from awm.pocket.teacher import SLIPS, compared, larger, play
 from awm.pocket.tokenizer import IMAGE_END, IMAGE_PAD, IMAGE_START
 from awm.pocket.vision import PAIRS
-from awm.pocket.world import COLUMNS, KEYS, NAMES, NOT_ANSWERABLE, PocketCase, PocketPage
+from awm.pocket.world import (
+    COLUMNS,
+    KEYS,
+    MIN_LEAD,
+    NAMES,
+    NOT_ANSWERABLE,
+    PocketCase,
+    PocketPage,
+    belongs_to,
+    comparison,
+)
 from awm.retrieval import BM25Retriever
 
 GENERIC_SHARE = 0.58
 """Of the teacher's episodes whose question has an answer: those with generic findings."""
+SLIP_SHARE = 0.05
+"""Of the episodes that have a slip in them; the slip itself is not trained."""
 FACT_WEIGHT = 4.0
 """Weight of a token that states what only the pages tell, against 1 of the call's JSON."""
 _KEY_ID = {key: i for i, key in enumerate(KEYS)}
@@ -63,13 +76,20 @@ class RowMaker:
         self._generic_share = generic_share
         self._retriever = BM25Retriever(max_indexes=1)
         self._pairs = set(encoder.tokenizer.convert_tokens_to_ids(PAIRS))
+        self._subjects = dict(
+            zip(encoder.tokenizer.convert_tokens_to_ids(NAMES), NAMES, strict=True)
+        )
 
     def trajectory(self, case: PocketCase, generic: bool | None = None) -> TrainingRow:
         """Make the row of an episode."""
+        slip = None
         if generic is None:
             generic = self._random.random() < self._generic_share
-        episode = play(case, generic, retriever=self._retriever)
+            slip = self._random.choice(SLIPS) if self._random.random() < SLIP_SHARE else None
+        episode = play(case, generic, slip=slip, retriever=self._retriever)
         row = self._encoder.conversation(episode.messages)
+        if slip:
+            row.turn_of = [-1 if turn == 1 else turn - (turn > 1) for turn in row.turn_of]
         facts = self._fact_tokens()
         last = max(row.turn_of)
         weights = [
@@ -85,34 +105,28 @@ class RowMaker:
         return made
 
     def _point_to_values(self, case: PocketCase, row: Row, made: TrainingRow) -> None:
-        """Note where the values of findings, and the answer, can be read.
-
-        For the first token of a comparison's answer both candidates are places to look at.
-        """
+        """Note where the values of findings, of thoughts and of the answer can be read."""
         patches = self._value_patches(made)
         last = max(row.turn_of)
-        found: dict[str, int] = {}
-        for i in range(1, len(row.ids)):
-            if 0 < row.turn_of[i] < last and {row.ids[i - 1], row.ids[i]} <= self._pairs:
-                subject = case.subjects[row.turn_of[i] - 1]
-                found[subject] = i - 1
-                for place in (0, 1):
-                    made.sources[i - 1 + place] = [patches[subject, case.key, place]]
-        answer = row.turn_of.index(last)
-        candidates = [s for s in case.subjects if (s, case.key, 0) in patches]
-        for place in (0, 1):
-            if place == 1:
-                if case.kind == "larger_subject":
-                    break
-                candidates = [
-                    subject
-                    for subject, n in zip(case.subjects, case.evidence_pages, strict=False)
-                    if case.pages[n - 1].value(case.key) == case.answer
+        written: dict[str, list[int]] = {}
+        subject = ""
+        for i in range(len(row.ids) - 1):
+            turn = row.turn_of[i]
+            # Of two subjects the value is that of the one named last: whose it is, or the winner.
+            subject = self._subjects.get(row.ids[i], subject)
+            if turn < 1 or not {row.ids[i], row.ids[i + 1]} <= self._pairs:
+                continue
+            if turn < last or len(case.subjects) == 1:
+                subject = case.subjects[min(turn, len(case.subjects)) - 1]
+            if (subject, case.key, 0) not in patches:
+                continue
+            for place in (0, 1):
+                made.sources[i + place] = [
+                    patches[subject, case.key, place],
+                    *(at + place for at in written.get(subject, ())),
                 ]
-            places = [patches[subject, case.key, place] for subject in candidates]
-            places += [found[subject] + place for subject in candidates if subject in found]
-            if places:
-                made.sources[answer + place] = places
+                made.asked_names[i + place] = _NAME_ID[subject]
+            written.setdefault(subject, []).append(i)
 
     def _value_patches(self, row: TrainingRow) -> dict[tuple[str, str, int], int]:
         """Give the visual token of each half of each value, by subject and kind of fact."""
@@ -187,18 +201,69 @@ class RowMaker:
         for key, one, other in random.sample(duels, min(most, len(duels))):
             winner = max((one, other), key=lambda subject: values[subject, key])
             wants_value = random.random() < 0.5
-            verb = "What is" if wants_value else "Which has"
-            question = encoder.text(f"{verb} the larger {key}, {one} or {other}?")
-            answer = encoder.text(values[winner, key] if wants_value else winner)
+            question = encoder.text(comparison(key, (one, other), wants_value=wants_value))
+            thoughts = compared((one, other), (values[one, key], values[other, key]))
+            answer = encoder.text(thoughts + (values[winner, key] if wants_value else winner))
             first = len(row.ids) + len(question)
-            row.sources[first] = [patches[one, key, 0], patches[other, key, 0]]
-            if wants_value:
-                row.sources[first + 1] = [patches[winner, key, 1]]
             row.ids += [*question, *answer, encoder.end]
             n_asked, n_written = len(question), len(answer) + 1
             row.weights += [0.0] * n_asked + [1.0] * n_written
             row.asked_names += [UNKNOWN] * (n_asked + n_written)
             row.asked_keys += [UNKNOWN] * n_asked + [_KEY_ID[key]] * n_written
+            subject = ""
+            for i in range(first, len(row.ids) - 1):
+                subject = self._subjects.get(row.ids[i], subject)
+                if {row.ids[i], row.ids[i + 1]} <= self._pairs:
+                    for place in (0, 1):
+                        row.sources[i + place] = [patches[subject, key, place]]
+                        row.asked_names[i + place] = _NAME_ID[subject]
+
+    def comparison_drill(self, n_items: int = 10) -> TrainingRow:
+        """Make a drill of given values: whose is the larger, and the answer.
+
+        Half of the pairs are at most ten apart in their leading digits.
+        """
+        random, encoder = self._random, self._encoder
+        ids = encoder.text("<|im_start|>user\n")
+        row = TrainingRow(ids, [0.0] * len(ids), [UNKNOWN] * len(ids), [UNKNOWN] * len(ids))
+        for _ in range(n_items):
+            subjects, key = tuple(random.sample(NAMES, 2)), random.choice(KEYS)
+            values = two_values(random, subjects, near=random.random() < 0.5)
+            wants_value = random.random() < 0.5
+            winner = larger(subjects, values)
+            given, mark, decided = compared(subjects, values).partition(": ")
+            question = comparison(key, subjects, wants_value=wants_value)
+            asked = encoder.text(question + given + mark)
+            reply = encoder.text(decided + (max(values) if wants_value else winner))
+            first = len(row.ids) + len(asked)
+            row.ids += [*asked, *reply, encoder.end]
+            row.weights += [0.0] * len(asked) + [1.0] * (len(reply) + 1)
+            row.asked_names += [UNKNOWN] * (len(asked) + len(reply) + 1)
+            row.asked_keys += [UNKNOWN] * (len(asked) + len(reply) + 1)
+            if wants_value:
+                # What is given ends with the tokens "A", " is ", "12", "34", ", ", "B", and so on.
+                value = first - (8 if winner == subjects[0] else 3)
+                answer = len(row.ids) - 3
+                for place in (0, 1):
+                    row.sources[answer + place] = [value + place]
+                    row.asked_names[answer + place] = _NAME_ID[winner]
+        return row
+
+
+def two_values(random: Random, subjects: Sequence[str], *, near: bool = False) -> list[str]:
+    """Draw a value of the train split for each of two subjects, clearly apart.
+
+    Args:
+        random: what chooses.
+        subjects: whose.
+        near: draw leading digits that are at most ten apart.
+    """
+    while True:
+        values = [str(random.randint(1000, 9999)) for _ in subjects]
+        apart = abs(int(values[0][:2]) - int(values[1][:2]))
+        is_train = all(belongs_to(s, v) == "train" for s, v in zip(subjects, values, strict=True))
+        if is_train and apart >= MIN_LEAD and (not near or apart <= 10):
+            return values
 
 
 def _asked(case: PocketCase, row: Row) -> tuple[list[int], list[int]]:

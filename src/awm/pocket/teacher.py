@@ -4,6 +4,9 @@ Its episodes run through the environment of evaluation, so what imitation learns
 evaluation shows. A *specific* finding states the fact; a *generic* one says that the page has it,
 which is the paper's fault (arXiv 2608.25618): the final answer is right all the same, and nobody
 can give it from the memory.
+
+Before the answer to a comparison it thinks: it writes down the two values and whose is the larger.
+Thoughts are no part of the memory, so a generic memory stays unanswerable.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from awm.agent.environment import AgentSettings, DocumentEnvironment, DrawnPages
 from awm.documents import RenderCache, RenderSettings
@@ -19,6 +23,10 @@ from awm.models.chat import Message, text_message
 from awm.pocket.world import PocketCase, make_document
 from awm.question import Question
 from awm.retrieval import BM25Retriever
+
+Slip = Literal["early answer", "cut call", "unseen page"]
+SLIPS: tuple[Slip, ...] = get_args(Slip)
+"""What a policy at temperature 1 does wrong now and then, and has to recover from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,8 @@ class PlayedEpisode:
     memory: tuple[Finding, ...]
     answer: str
     pages_shown: tuple[int, ...]
+    slip: Slip | None = None
+    """What was done wrong in the turn after the retrieval, and refused."""
 
 
 def specific_finding(case: PocketCase, index: int = 0) -> str:
@@ -82,6 +92,28 @@ def teacher_notes(case: PocketCase, generic: bool, first_shown: int) -> list[Not
     return [Note(page, write(case, i)) for i, page in enumerate(pages)]
 
 
+def final_turn(case: PocketCase) -> str:
+    """Write the turn that answers, with its thoughts where there are two values to compare."""
+    if len(case.subjects) < 2:
+        return case.answer
+    values = [
+        case.pages[page - 1].value(case.key) or ""
+        for page in case.evidence_pages[: len(case.subjects)]
+    ]
+    return f"{compared(case.subjects, values)}{case.answer}"
+
+
+def compared(subjects: Sequence[str], values: Sequence[str]) -> str:
+    """Write down two values and whose is the larger, as thoughts."""
+    listed = ", ".join(f"{s} is {v}" for s, v in zip(subjects, values, strict=True))
+    return f"<think>{listed}: {larger(subjects, values)}.</think>"
+
+
+def larger(subjects: Sequence[str], values: Sequence[str]) -> str:
+    """Give the subject of the larger value."""
+    return max(zip(values, subjects, strict=True))[1]
+
+
 def call_text(name: str, **arguments: object) -> str:
     """Write a call as the chat template writes it."""
     written = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
@@ -108,9 +140,19 @@ def open_episode(
 
 
 def play(
-    case: PocketCase, generic: bool, *, retriever: BM25Retriever | None = None
+    case: PocketCase,
+    generic: bool,
+    *,
+    slip: Slip | None = None,
+    retriever: BM25Retriever | None = None,
 ) -> PlayedEpisode:
     """Play a case: one retrieval, the findings, the answer.
+
+    Args:
+        case: the case.
+        generic: the sort of the findings.
+        slip: what to do wrong before the first finding.
+        retriever: answers the retrieval.
 
     Raises:
         RuntimeError: the environment refused a step: its rules and the teacher's no longer agree.
@@ -125,13 +167,26 @@ def play(
 
     say(call_text("retrieve", query=case.key))
     shown = environment.result().pages_shown
-    for note in teacher_notes(case, generic, shown[0]):
+    notes = teacher_notes(case, generic, shown[0])
+    if slip:
+        say(_slip_text(slip, case, notes[0], shown))
+    for note in notes:
         say(call_text("update_memory", page=note.page, finding=note.text))
-    say(case.answer)
+    say(final_turn(case))
     result = environment.result()
-    if result.stop_reason != "answered" or result.refusals:
+    if result.stop_reason != "answered" or len(result.refusals) != (slip is not None):
         raise RuntimeError(f"the teacher was refused: {[r.message for r in result.refusals]}")
-    return PlayedEpisode(tuple(messages), result.memory or (), case.answer, shown)
+    return PlayedEpisode(tuple(messages), result.memory or (), case.answer, shown, slip)
+
+
+def _slip_text(slip: Slip, case: PocketCase, note: Note, shown: Sequence[int]) -> str:
+    if slip == "early answer":
+        return final_turn(case)
+    if slip == "cut call":
+        whole = call_text("update_memory", page=note.page, finding=note.text)
+        return whole.removesuffix("\n</tool_call>")
+    unseen = next(page for page in range(1, len(case.pages) + 1) if page not in shown)
+    return call_text("update_memory", page=unseen, finding=note.text)
 
 
 def evidence_is_shown(case: PocketCase, pages_shown: Sequence[int]) -> bool:

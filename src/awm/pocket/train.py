@@ -3,7 +3,7 @@
 Vision, imitation, reader; then a folder with `policy` and `reader` that `--model pocket:FOLDER`,
 transformers and vLLM load. The same seed and thread count give the same weights on one machine;
 elsewhere sums are rounded differently and the figures differ within their noise. The shipped
-weights came from two legs of imitation (see the model card); the defaults are that recipe in one.
+weights are those of the defaults.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PocketTraining(BaseModel):
 
     seed: int = 0
     vision_steps: int = Field(default=600, ge=1)
-    imitation_steps: int = Field(default=2200, ge=1)
+    imitation_steps: int = Field(default=2000, ge=1)
     reader_steps: int = Field(default=450, ge=1)
     generic_share: float = Field(default=GENERIC_SHARE, ge=0, le=1)
     """Of the teacher's episodes whose question has an answer: those with generic findings."""
@@ -99,7 +99,9 @@ def train_policy(
     hits = train_vision(policy, head, Schedule(settings.vision_steps, 2e-3, settings.seed))
     tell(f"labels right: {min(hits):.3f} at least; imitation: {settings.imitation_steps} steps")
     schedule = Schedule(settings.imitation_steps, 1e-3, settings.seed)
-    Imitation(policy, head, encoder, schedule, generic_share=settings.generic_share).run()
+    Imitation(policy, head, encoder, schedule, generic_share=settings.generic_share).run(
+        check_every=500
+    )
     tell(f"turns exactly right: {exact_turns(policy, encoder, n=n_checked)} ({watch})")
     return policy
 

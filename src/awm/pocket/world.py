@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
@@ -65,9 +65,9 @@ NOT_ANSWERABLE = "Not answerable"
 Split = Literal["train", "test"]
 Kind = Literal["lookup", "larger_value", "larger_subject", "count", "unanswerable"]
 KINDS: dict[Kind, float] = {
-    "lookup": 0.62,
-    "larger_value": 0.06,
-    "larger_subject": 0.04,
+    "lookup": 0.58,
+    "larger_value": 0.09,
+    "larger_subject": 0.05,
     "count": 0.10,
     "unanswerable": 0.18,
 }
@@ -179,15 +179,21 @@ def _ask_lookup(random: Random, pages: Pages, key: str) -> PocketCase:
 
 def _ask_larger_value(random: Random, pages: Pages, key: str) -> PocketCase:
     numbers, subjects, values = _two(random, pages, key)
-    question = f"What is the larger {key}, {subjects[0]} or {subjects[1]}?"
+    question = comparison(key, subjects, wants_value=True)
     return PocketCase(pages, "larger_value", question, max(values), "Int", key, subjects, numbers)
 
 
 def _ask_larger_subject(random: Random, pages: Pages, key: str) -> PocketCase:
     numbers, subjects, values = _two(random, pages, key)
-    question = f"Which has the larger {key}, {subjects[0]} or {subjects[1]}?"
+    question = comparison(key, subjects, wants_value=False)
     answer = subjects[0] if values[0] > values[1] else subjects[1]
     return PocketCase(pages, "larger_subject", question, answer, "Str", key, subjects, numbers)
+
+
+def comparison(key: str, subjects: Sequence[str], *, wants_value: bool) -> str:
+    """Ask for the larger of two facts, or for whose it is."""
+    verb = "What is" if wants_value else "Which has"
+    return f"{verb} the larger {key}, {subjects[0]} or {subjects[1]}?"
 
 
 def _two(
