@@ -17,6 +17,7 @@ pytest.importorskip("transformers", reason="the extra `local` is not installed")
 import torch
 
 from awm.agent.reader import reader_messages
+from awm.benchmarks.pocket_world import make_case
 from awm.errors import ConfigError, EndpointReplyError, MissingImageError
 from awm.models.build import build_model
 from awm.models.chat import ChatModel, Message, ModelSettings, ToolCall, text_message
@@ -26,7 +27,6 @@ from awm.pocket.model import build_policy, build_reader
 from awm.pocket.teacher import call_text, open_episode
 from awm.pocket.tokenizer import build_tokenizer
 from awm.pocket.train import refresh_tokenizers, save_policy, save_reader
-from awm.pocket.world import make_case
 
 pytestmark = pytest.mark.filterwarnings("default")
 

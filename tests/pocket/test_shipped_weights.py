@@ -16,6 +16,7 @@ from transformers import Qwen3ForCausalLM, Qwen3VLForConditionalGeneration
 
 from awm.analysis.summary import RunSummary, summarize
 from awm.benchmarks.pocket import load_pocket
+from awm.benchmarks.pocket_world import PocketPage, training_cases
 from awm.evaluate import EvalSettings, evaluate
 from awm.models.chat import ModelSettings
 from awm.models.pocket import pocket_weights
@@ -25,7 +26,6 @@ from awm.pocket.model import N_VISUAL, count_parameters
 from awm.pocket.reader import exact_readings
 from awm.pocket.rows import RowMaker, make_batch
 from awm.pocket.tokenizer import build_processor, build_tokenizer, never_sampled
-from awm.pocket.world import PocketPage, training_cases
 from awm.runs import open_run
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -3,6 +3,7 @@ import itertools
 import pytest
 
 from awm.agent.episode import run_episode
+from awm.benchmarks.pocket_world import PocketCase, make_case, make_document, training_cases
 from awm.models.chat import count_images
 from awm.models.scripted import Script, ScriptedModel
 from awm.pocket.teacher import (
@@ -15,7 +16,6 @@ from awm.pocket.teacher import (
     specific_finding,
     teacher_notes,
 )
-from awm.pocket.world import PocketCase, make_case, make_document, training_cases
 from awm.question import Question
 from awm.retrieval import BM25Retriever
 

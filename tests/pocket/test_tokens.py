@@ -17,6 +17,7 @@ from PIL import Image
 
 from awm.agent import prompt
 from awm.agent.reader import reader_messages
+from awm.benchmarks.pocket_world import COLUMNS, ROWS, draw_page, make_case, training_cases
 from awm.models.chat import Message, text_message
 from awm.models.template import template_message
 from awm.pocket.encoding import Encoder
@@ -29,7 +30,6 @@ from awm.pocket.tokenizer import (
     never_sampled,
     tool_schemas,
 )
-from awm.pocket.world import COLUMNS, ROWS, draw_page, make_case, training_cases
 
 pytestmark = pytest.mark.filterwarnings("default")
 

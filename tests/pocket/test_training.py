@@ -17,6 +17,15 @@ pytest.importorskip("transformers", reason="the extra `local` is not installed")
 
 import torch
 
+from awm.benchmarks.pocket_world import (
+    KEYS,
+    NAMES,
+    NOT_ANSWERABLE,
+    PocketCase,
+    PocketPage,
+    belongs_to,
+    training_cases,
+)
 from awm.pocket.encoding import UNKNOWN, Encoder
 from awm.pocket.guidance import GUIDED_HEAD, GUIDED_LAYER, gaze_loss
 from awm.pocket.imitation import Mix
@@ -29,15 +38,6 @@ from awm.pocket.teacher import SLIPS, Slip
 from awm.pocket.tokenizer import build_tokenizer
 from awm.pocket.train import PocketTraining, train_pocket
 from awm.pocket.vision import LABEL_SIZES, PAIRS, patch_labels, share_digits
-from awm.pocket.world import (
-    KEYS,
-    NAMES,
-    NOT_ANSWERABLE,
-    PocketCase,
-    PocketPage,
-    belongs_to,
-    training_cases,
-)
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -1,8 +1,8 @@
 """The pocket benchmark: generated documents and questions, unseen for any seed.
 
-It needs no data. The documents are those of `awm.pocket.world`, the rules of judgement those of
-MMLongBench-Doc. `pocket-blank` asks the same questions over blank paper whose text layer is
-intact: what a model still answers there, it has not read.
+It needs no data. The documents are those of `awm.benchmarks.pocket_world`, the rules of judgement
+those of MMLongBench-Doc. `pocket-blank` asks the same questions over blank paper whose text layer
+is intact: what a model still answers there, it has not read.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from awm.benchmarks.benchmark import Benchmark, Example, Gold, check_documents, hash_rows
+from awm.benchmarks.pocket_world import PocketCase, make_case, make_document
 from awm.documents import Document
-from awm.pocket.world import PocketCase, make_case, make_document
 from awm.question import Question
 from awm.scoring.mmlongbench_doc import MMLongBenchDocJudge
 

@@ -11,8 +11,8 @@ from dataclasses import asdict
 
 from awm.benchmarks.benchmark import Benchmark, check_documents, hash_rows
 from awm.benchmarks.pocket import pocket_example
+from awm.benchmarks.pocket_world import PocketCase, make_case, make_document
 from awm.documents import Document
-from awm.pocket.world import PocketCase, make_case, make_document
 from awm.scoring.mmlongbench_doc import MMLongBenchDocJudge
 
 GRPO_STREAM = 700_000

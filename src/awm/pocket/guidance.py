@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from awm.benchmarks.pocket_world import KEYS, MAX_PAGES, NAMES
 from awm.pocket.encoding import UNKNOWN
 from awm.pocket.model import HEAD_DIM, HIDDEN
 from awm.pocket.rows import Batch
-from awm.pocket.world import KEYS, MAX_PAGES, NAMES
 
 GUIDED_LAYER, GUIDED_HEAD = 1, 0
 """The attention head that is told where to look."""

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from awm.benchmarks.pocket_world import PocketCase, training_cases
 from awm.pocket.encoding import Encoder
 from awm.pocket.guidance import GUIDED_LAYER, Probes, gaze_loss
 from awm.pocket.rows import GENERIC_SHARE, Batch, RowMaker, make_batch
 from awm.pocket.schedule import Schedule, Stopwatch, set_rate
 from awm.pocket.vision import LabelHead
-from awm.pocket.world import PocketCase, training_cases
 
 _log = logging.getLogger(__name__)
 

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from awm.memory import Finding
-from awm.pocket.teacher import compared, generic_finding, missing_finding, specific_finding
-from awm.pocket.world import (
+from awm.benchmarks.pocket_world import (
     KEYS,
     MAX_PAGES,
     MIN_LEAD,
@@ -22,6 +20,8 @@ from awm.pocket.world import (
     PocketCase,
     belongs_to,
 )
+from awm.memory import Finding
+from awm.pocket.teacher import compared, generic_finding, missing_finding, specific_finding
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from transformers import (
     Qwen3VLForConditionalGeneration,
 )
 
+from awm.benchmarks.pocket_world import COLUMNS, PATCH_PX, ROWS, PocketPage, draw_page
 from awm.documents import RenderSettings
 from awm.documents.render import encode_rgb
 from awm.pocket.tokenizer import (
@@ -37,7 +38,6 @@ from awm.pocket.tokenizer import (
     VIDEO_PAD,
     never_sampled,
 )
-from awm.pocket.world import COLUMNS, PATCH_PX, ROWS, PocketPage, draw_page
 
 N_VISUAL = COLUMNS * ROWS
 """Visual tokens of a page."""

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from awm.benchmarks.pocket_world import KEYS, NAMES, training_cases
 from awm.pocket.encoding import UNKNOWN, Encoder
 from awm.pocket.guidance import GUIDED_LAYER, gaze_loss
 from awm.pocket.memories import SORTS, MemoryMaker
@@ -28,7 +29,6 @@ from awm.pocket.model import HIDDEN, build_reader
 from awm.pocket.reading_rows import ReadingRows
 from awm.pocket.rows import Batch, make_batch
 from awm.pocket.schedule import Schedule, Stopwatch, set_rate
-from awm.pocket.world import KEYS, NAMES, training_cases
 
 _log = logging.getLogger(__name__)
 

@@ -6,13 +6,7 @@ from random import Random
 
 from awm.agent import prompt
 from awm.agent.reader import reader_messages
-from awm.models.chat import text_message
-from awm.pocket.encoding import UNKNOWN, Encoder
-from awm.pocket.memories import Memory
-from awm.pocket.rows import TrainingRow
-from awm.pocket.teacher import compared
-from awm.pocket.vision import PAIRS
-from awm.pocket.world import (
+from awm.benchmarks.pocket_world import (
     KEYS,
     MAX_PAGES,
     MIN_LEAD,
@@ -21,6 +15,12 @@ from awm.pocket.world import (
     belongs_to,
     comparison,
 )
+from awm.models.chat import text_message
+from awm.pocket.encoding import UNKNOWN, Encoder
+from awm.pocket.memories import Memory
+from awm.pocket.rows import TrainingRow
+from awm.pocket.teacher import compared
+from awm.pocket.vision import PAIRS
 
 
 class ReadingRows:

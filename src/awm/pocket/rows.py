@@ -15,12 +15,7 @@ from typing import Any
 
 import torch
 
-from awm.pocket.encoding import UNKNOWN, Encoder, Row
-from awm.pocket.model import N_VISUAL, image_inputs, pad_rows, page_pixels
-from awm.pocket.teacher import SLIPS, compared, larger, play
-from awm.pocket.tokenizer import IMAGE_END, IMAGE_PAD, IMAGE_START
-from awm.pocket.vision import PAIRS
-from awm.pocket.world import (
+from awm.benchmarks.pocket_world import (
     COLUMNS,
     KEYS,
     MIN_LEAD,
@@ -31,6 +26,11 @@ from awm.pocket.world import (
     belongs_to,
     comparison,
 )
+from awm.pocket.encoding import UNKNOWN, Encoder, Row
+from awm.pocket.model import N_VISUAL, image_inputs, pad_rows, page_pixels
+from awm.pocket.teacher import SLIPS, compared, larger, play
+from awm.pocket.tokenizer import IMAGE_END, IMAGE_PAD, IMAGE_START
+from awm.pocket.vision import PAIRS
 from awm.retrieval import BM25Retriever
 
 GENERIC_SHARE = 0.58

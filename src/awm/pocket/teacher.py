@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from awm.agent.environment import AgentSettings, DocumentEnvironment, DrawnPages
+from awm.benchmarks.pocket_world import PocketCase, make_document
 from awm.documents import RenderCache, RenderSettings
 from awm.memory import Finding
 from awm.models.chat import Message, text_message
-from awm.pocket.world import PocketCase, make_document
 from awm.question import Question
 from awm.retrieval import BM25Retriever
 

@@ -21,8 +21,8 @@ from typing import Any
 from awm._extras import require
 from awm.agent import prompt
 from awm.agent.tools import retrieve_schema, update_memory_schema
+from awm.benchmarks.pocket_world import HEIGHT_PX, KEYS, NAMES, NOT_ANSWERABLE, PATCH_PX, WIDTH_PX
 from awm.memory import EMPTY_MEMORY
-from awm.pocket.world import HEIGHT_PX, KEYS, NAMES, NOT_ANSWERABLE, PATCH_PX, WIDTH_PX
 
 END_OF_TEXT, END_OF_TURN, START_OF_TURN = "<|endoftext|>", "<|im_end|>", "<|im_start|>"
 IMAGE_START, IMAGE_PAD, IMAGE_END = "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"

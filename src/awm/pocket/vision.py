@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from awm.benchmarks.pocket_world import COLUMNS, KEYS, NAMES, ROWS, PocketPage, make_pages
 from awm.pocket.model import HIDDEN, image_inputs, page_pixels
 from awm.pocket.schedule import Schedule, Stopwatch, set_rate
-from awm.pocket.world import COLUMNS, KEYS, NAMES, ROWS, PocketPage, make_pages
 
 _log = logging.getLogger(__name__)
 

@@ -7,9 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from awm.documents import RenderSettings
-from awm.errors import PageError
-from awm.pocket.world import (
+from awm.benchmarks.pocket_world import (
     HEIGHT_PX,
     KEY_CELLS,
     KEYS,
@@ -31,6 +29,8 @@ from awm.pocket.world import (
     pages_with,
     training_cases,
 )
+from awm.documents import RenderSettings
+from awm.errors import PageError
 from awm.scoring.anls import anls
 
 CASES = [make_case("test", 5, number) for number in range(400)]
