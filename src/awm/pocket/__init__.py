@@ -1,6 +1,7 @@
-"""The pocket world: generated documents, and a tiny Qwen3-VL that reads them on a laptop.
+"""The pocket world's models: a tiny Qwen3-VL that reads pages on a laptop, and a tiny reader.
 
-`world` draws the documents and asks the questions, `teacher` plays them by the rules, and the rest
-trains a policy and a reader (`awm pocket train`). Only `tokenizer`, `model`, `vision`,
-`imitation`, `reader` and `train` need torch and transformers (extra `local`).
+The documents and questions are those of `awm.benchmarks.pocket_world`. `teacher` plays them by the
+rules, `memories` makes what a reader learns from, and the rest trains both (`awm pocket train`).
+Only `tokenizer`, `model`, `vision`, `imitation`, `reader` and `train` need torch and transformers
+(extra `local`).
 """
