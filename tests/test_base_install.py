@@ -47,5 +47,5 @@ def test_a_training_names_the_extra_that_it_needs() -> None:
     done = _awm("pocket", "reproduce", "--seed", "0", "--out", "anywhere")
 
     assert done.returncode == 2
-    assert "pip install 'awm[" in done.stderr
+    assert "pip install -e '.[" in done.stderr
     assert "Traceback" not in done.stderr

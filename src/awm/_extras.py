@@ -20,5 +20,6 @@ def require(module: str, extra: str) -> ModuleType:
         if error.name is not None and not (module + ".").startswith(error.name + "."):
             raise
         raise MissingExtraError(
-            f"{module!r} is not installed; it comes with an extra: pip install 'awm[{extra}]'"
+            f"{module!r} is not installed; it comes with the extra {extra!r}: "
+            f"pip install -e '.[{extra}]' in the clone of AWM"
         ) from error

@@ -157,13 +157,13 @@ def test_an_export_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.skipif(HAS_ARROW, reason="pyarrow is installed")
 @pytest.mark.parametrize("to", ["parquet", "hf"])
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, to: Any) -> None:
-    with pytest.raises(MissingExtraError, match=r"pip install 'awm\[export\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[export\]'"):
         export_run(tmp_path / "run", to, tmp_path / "out")
 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif(not HAS_ARROW, reason="pyarrow is not installed: pip install 'awm[export]'")
+@pytest.mark.skipif(not HAS_ARROW, reason="pyarrow is not installed: the extra export")
 def test_parquet_holds_the_rows_of_jsonl(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     export_run(tmp_path / "run", "jsonl", tmp_path / "lines")

@@ -155,4 +155,4 @@ def test_a_figure_without_matplotlib_names_the_extra(
         app, ["simulate", "--method", "exact", "--figure", str(tmp_path / "curve.svg")]
     )
     assert result.exit_code == 2
-    assert "pip install 'awm[figures]'" in result.stderr
+    assert "pip install -e '.[figures]'" in result.stderr
