@@ -340,6 +340,16 @@ def test_journals_without_a_manifest_are_refused_and_kept(tmp_path: Path) -> Non
     assert (tmp_path / "scores.jsonl").read_bytes() == kept
 
 
+@pytest.mark.parametrize("kept", ["notes.txt", "scores.jsonl"])
+def test_a_refused_folder_is_left_as_it_was(tmp_path: Path, kept: str) -> None:
+    (tmp_path / kept).write_text("mine")
+
+    with pytest.raises((RunMismatchError, RunStoreError), match=r"not empty|holds journals"):
+        open_store(tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == [kept]
+
+
 def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run"
     file.write_text("mine")
@@ -355,6 +365,30 @@ def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunStoreError, match=r"is not a run: it has no manifest\.json"):
         open_run(tmp_path)
+
+
+def test_a_path_without_anything_is_said_not_to_exist(tmp_path: Path) -> None:
+    with pytest.raises(RunStoreError, match=r"nowhere is not a run: it does not exist; `awm eval"):
+        open_run(tmp_path / "nowhere")
+
+
+def test_a_file_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunStoreError, match=r"notes\.txt is not a run: it is a file"):
+        open_run(tmp_path / "notes.txt")
+
+
+def test_a_folder_of_runs_names_some_of_them(tmp_path: Path) -> None:
+    for i in range(7):
+        open_store(tmp_path / f"run-{i}").close()
+
+    with pytest.raises(RunStoreError) as refused:
+        open_run(tmp_path)
+
+    named = ", ".join(str(tmp_path / f"run-{i}") for i in range(5))
+    assert str(refused.value) == (
+        f"{tmp_path} is not a run, but a folder of runs; name one of them: {named} and 2 more"
+    )
 
 
 def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:

@@ -266,5 +266,13 @@ def test_a_file_without_questions_is_refused_by_name(tmp_path: Path, content: by
 def test_an_unknown_benchmark_and_missing_data_are_refused() -> None:
     with pytest.raises(ConfigError, match="benchmark 'nope' is none of: demo"):
         load_benchmark("nope", None)
+    with pytest.raises(ConfigError, match=r"'poket' is none of: demo, .*; did you mean 'pocket'"):
+        load_benchmark("poket", None)
     with pytest.raises(ConfigError, match="'jsonl' needs --data"):
         load_benchmark("jsonl", None)
+
+
+@pytest.mark.parametrize("name", ["demo", "pocket", "pocket-blank"])
+def test_data_for_a_benchmark_that_is_not_read_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' comes with AWM and takes no --data"):
+        load_benchmark(name, tmp_path)

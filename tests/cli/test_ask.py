@@ -40,6 +40,7 @@ def test_the_answer_comes_with_the_memory_and_what_the_reader_says() -> None:
         "Memory   (3 turns; pages shown: 3, 1, 2)",
         "  [p. 3] The tower of Townville02 is 102 metres high.",
         "Reader   102  (from the memory alone)",
+        "Model    scripted:agent.jsonl; reader scripted:reader.jsonl",
     ]
 
 
@@ -49,6 +50,7 @@ def test_json_is_one_object_on_stdout_and_nothing_else() -> None:
     shown = json.loads(result.stdout)
     assert (shown["answer"], shown["memory_answer"]) == ("102", "102")
     assert [finding["page"] for finding in shown["memory"]] == [3]
+    assert (shown["model"], shown["reader"]) == SCRIPTED[1::2]
     assert shown["pages_without_text"] == []
     assert shown["error"] is shown["reader_error"] is None
 
@@ -62,6 +64,22 @@ def test_the_embedded_model_answers_over_a_demo_document_without_settings() -> N
     assert "Answer   " in result.stdout
     assert "[p. " in result.stdout
     assert "Reader   " in result.stdout
+    assert "Model    lexical; reader lexical" in result.stdout
+
+
+def test_the_help_names_the_model_that_is_the_default() -> None:
+    assert "default: lexical" in " ".join(ask("--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "role"),
+    [(("--model", "lexcial"), "--model"), (("--reader", "lexcial"), "--reader")],
+)
+def test_a_model_that_is_unknown_is_named_with_its_flag(flags: tuple[str, str], role: str) -> None:
+    result = ask("towns.pdf", "?", *flags)
+
+    assert result.exit_code == 2
+    assert f"Error: {role}: unknown model 'lexcial'; did you mean 'lexical'?" in result.stderr
 
 
 def test_a_reader_may_be_left_out() -> None:
@@ -70,6 +88,7 @@ def test_a_reader_may_be_left_out() -> None:
     )
 
     assert (shown["answer"], shown["memory_answer"]) == ("102", None)
+    assert shown["reader"] is None
 
 
 def test_the_reader_is_the_agent_s_model_unless_named() -> None:
@@ -92,19 +111,46 @@ def test_a_config_of_an_evaluation_serves_too_and_its_typos_are_named() -> None:
     assert "modle: no such setting; did you mean 'model'?" in refused.stderr
 
 
-def test_a_document_without_text_is_pointed_out() -> None:
+def write_scan(n_pages: int) -> None:
     canvas = Canvas("scan.pdf", pagesize=(200, 200))
-    for _ in range(3):
+    for _ in range(n_pages):
         canvas.rect(20, 20, 100, 100, fill=1)
         canvas.showPage()
     canvas.save()
 
+
+def test_pages_without_text_that_were_not_shown_are_pointed_out() -> None:
+    write_scan(12)
+
     result = ask("scan.pdf", "How much?")
 
     assert result.exit_code == 0
-    assert "3 of 3 pages have no text layer: a lexical search cannot find them" in result.stdout
+    assert "12 of 12 pages have no text layer: a lexical search cannot find them" in (
+        " ".join(result.stdout.split())
+    )
     shown = json.loads(ask("scan.pdf", "How much?", "--json").stdout)
-    assert shown["pages_without_text"] == [1, 2, 3]
+    assert shown["pages_without_text"] == list(range(1, 13))
+
+
+def test_pages_that_were_shown_are_not_said_to_be_beyond_finding() -> None:
+    write_scan(1)
+    write_script(
+        Path("seeing.jsonl"),
+        {},
+        default=[call("retrieve", query="a"), call("update_memory", page=1, finding="7"), "7"],
+    )
+
+    blind = " ".join(ask("scan.pdf", "How much?").stdout.split())
+    seeing = " ".join(
+        ask("scan.pdf", "How much?", "--model", "scripted:seeing.jsonl").stdout.split()
+    )
+
+    shown = "1 of 1 pages have no text layer: the agent was shown them as images alone."
+    assert shown in blind
+    assert shown in seeing
+    assert "cannot find them" not in blind + seeing
+    assert "lexical reads text layers alone; to read images, name a vision model" in blind
+    assert "text layers alone" not in seeing
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,9 @@ def test_the_tables_are_printed(run: Path) -> None:
     assert result.exit_code == 0
     assert "cited pages that are gold pages" in result.stdout
     assert "by evidence source" in result.stdout
+    assert "has no reader" not in result.stdout
+    legend = "11/10/01/00: questions by answer, then memory (1 right, 0 wrong): supported / missing"
+    assert result.stdout.count(legend) == 1
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,21 @@ def test_a_run_without_memories_is_refused(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "holds no memory to audit (setting 'rag'" in result.stderr
+
+
+def test_a_run_without_a_reader_is_said_to_have_none_first(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    evaluated = invoke(
+        *("eval", "--benchmark", "demo", "--model", "lexical", "--reader", "none", "--limit", "2"),
+        *("--run", folder, "--json"),
+    )
+    assert evaluated.exit_code == 0, evaluated.stderr
+
+    printed = invoke("audit", "memory", folder)
+
+    assert printed.exit_code == 0
+    assert printed.stdout.splitlines()[0].startswith(f"{folder} has no reader: ")
+    assert json.loads(invoke("audit", "memory", folder, "--json").stdout)["run_reader"] is None
 
 
 def test_a_run_written_as_a_log_has_the_runs_own_figures(run: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -117,6 +118,16 @@ def test_one_document_has_no_interval_and_says_so(tmp_path: Path) -> None:
     out = invoke("diagnose", log).stdout
 
     assert "final-answer accuracy, memory-only accuracy, P_mmc: one document: no interval." in out
+
+
+def test_one_is_written_in_the_singular(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", [row(7, memory_answer="7", documnet="d")])
+
+    out = invoke("diagnose", log).stdout
+
+    assert "log.jsonl: 1 of 1 row measured over 1 document, judge" in out
+    assert "was ignored (1 row; did you mean 'document'?)" in out
+    assert not re.search(r"\b1 (rows|documents|questions|memories|readings)\b", out)
 
 
 def test_another_reader_or_judge_gets_another_default_folder(

@@ -158,7 +158,10 @@ def test_changed_settings_give_exit_code_2_with_the_differences() -> None:
     [
         (("--data", "nowhere"), 3, "nowhere cannot be read"),
         (("--benchmark", "nope"), 2, "benchmark 'nope' is none of: demo"),
-        (("--model", "gpt"), 2, "unknown model 'gpt'; did you mean openai:gpt?"),
+        (("--benchmark", "demo"), 2, "benchmark 'demo' comes with AWM and takes no --data"),
+        (("--reader", "lexcial"), 2, "--reader: unknown model 'lexcial'; did you mean 'lexical'?"),
+        (("--extractor", "lexcial"), 2, "--extractor: unknown model 'lexcial'"),
+        (("--model", "gpt"), 2, "--model: unknown model 'gpt'; did you mean openai:gpt?"),
         (("--model", "scripted:none.jsonl"), 2, "none.jsonl"),
         (
             ("--config", "none.toml"),

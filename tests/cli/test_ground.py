@@ -50,6 +50,16 @@ def test_it_prints_the_cross_table_and_resumes(run: Path) -> None:
     assert second.stdout == first.stdout
 
 
+def test_one_of_the_failures_is_printed_in_its_own_words(run: Path) -> None:
+    Path("verifier.jsonl").write_text('{"replies": ["It is true."], "repeat_last": true}\n')
+
+    result = awm("ground", run, "--verifier", "scripted:verifier.jsonl", "--run", "verdicts")
+
+    assert result.exit_code == 5
+    assert "One of the failures: not one JSON object" in result.stdout
+    assert "the reply: 'It is true.'" in result.stdout
+
+
 def test_a_folder_that_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
     result = awm("ground", tmp_path / "nowhere", "--run", "verdicts")
 

@@ -116,7 +116,22 @@ def test_unmeasured_answers_end_with_exit_code_5(run: Path) -> None:
     )
 
     assert result.exit_code == 5
-    assert "1 pairs of answers are unmeasured" in result.stdout
+    assert "1 pair of answers is unmeasured" in result.stdout
+
+
+def test_memories_that_are_empty_because_of_refusals_are_warned_of(run: Path) -> None:
+    Path("writer.jsonl").write_text('{"replies": ["Here you go."], "repeat_last": true}\n')
+    command = ("intervene", run, "--writer", "scripted:writer.jsonl", "--generator", "lexical")
+
+    printed = awm(*command, "--run", "out")
+    warnings = json.loads(awm(*command, "--run", "out", "--json").stdout)["warnings"]
+
+    (line,) = [line for line in printed.stdout.splitlines() if "refused, most often" in line]
+    assert line.startswith("WARNING: 2 of 2 improved memories are empty because their writing was")
+    assert "The reply is not one JSON object" in line
+    assert "(4 of 4 refusals)" in line
+    assert line.endswith("what differs from them says nothing about better memories.")
+    assert any(warning in line for warning in warnings)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -10,6 +11,7 @@ from importlib import metadata
 import pytest
 from typer.testing import CliRunner
 
+from awm.benchmarks import BENCHMARKS, GENERATED
 from awm.cli.eval import evaluate_command
 from awm.cli.main import app
 
@@ -42,6 +44,14 @@ def test_an_evaluation_has_the_documented_flags() -> None:
         *("--concurrency", "--run", "--json", "--config", "--set"),
     ):
         assert flag in result.stdout
+
+
+@pytest.mark.parametrize("command", ["eval", "check"])
+def test_every_benchmark_stands_in_the_help(command: str) -> None:
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "250"})
+
+    for name in ("demo", *GENERATED, *BENCHMARKS):
+        assert re.search(rf"[ ,]{name}[ ,.]", result.stdout)
 
 
 def test_it_runs_as_a_module_and_says_its_version() -> None:

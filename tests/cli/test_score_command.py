@@ -108,7 +108,7 @@ def test_a_prediction_of_null_is_unmeasured_and_in_no_mean(tmp_path: Path) -> No
     scored = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["score"] for row in scored] == [1.0, None]
     assert (scored[1]["repaired"], scored[1]["repair_rules"]) == (None, [])
-    assert "1 rows, mean score 1.0000" in result.stderr
+    assert "1 row, mean score 1.0000" in result.stderr
     assert "1 unmeasured (pred is null)" in result.stderr
 
 
@@ -120,8 +120,10 @@ def test_paths_and_names_that_cannot_be_used_are_refused(tmp_path: Path) -> None
     gone = score(tmp_path / "gone.jsonl", *known, "--out", out)
     assert (gone.exit_code, "cannot be read" in gone.stderr) == (3, True)
     assert not out.exists()
-    unknown = score(cases, "--benchmark", "nope")
-    assert (unknown.exit_code, "is none of: " in unknown.stderr) == (2, True)
+    unknown = score(cases, "--benchmark", "longdocul")
+    assert unknown.exit_code == 2
+    assert "is none of: " in unknown.stderr
+    assert "did you mean 'longdocurl'?" in unknown.stderr
     same = score(cases, *known, "--out", cases)
     assert (same.exit_code, "another file than the cases" in same.stderr) == (2, True)
     assert len(cases.read_text().splitlines()) == 3

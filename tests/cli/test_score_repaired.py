@@ -42,4 +42,4 @@ def test_every_row_has_both_scores_and_the_rules(
     assert scored["repair_rules"] == [] if rule is None else rule in scored["repair_rules"]
     n_differ = 0 if rule is None else 1
     assert f"mean score {official:.4f}; repaired {repaired:.4f}" in result.stderr
-    assert f"differs on {n_differ} rows" in result.stderr
+    assert f"differs on {n_differ} row" in result.stderr

@@ -124,7 +124,12 @@ def test_one_outcome_cell_can_be_listed(cell: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--cell", "memory"), "names 2 cells; give one of: memory_supported_correct"),
+        (("--cell", "memory"), "names 2 cells; give one of: supported, missing"),
+        (
+            ("--cell", "misssing"),
+            "names no cell; give one of: supported, missing, answering, unresolved; did you mean "
+            "'missing'?",
+        ),
         (("--cell", "x"), "names no cell"),
         (("--cell", ""), "names no cell"),
         (("1", "--cell", "missing"), "--cell filters the list"),
@@ -174,6 +179,51 @@ def test_a_diagnosed_log_shows_memory_reading_and_outcome_without_an_episode() -
     assert "answer: 46   score 0.00" in shown
     assert "reader, from the memory alone: 64   score 1.00" in shown
     assert shown[-1] == "outcome: answering error"
+
+
+@pytest.fixture
+def diagnosed() -> Path:
+    """Diagnose five rows: a right list, a right number, a failure, no memory, a right text."""
+    base = {"question": "Which lines run at night?", "memory": "Lines 4 and 7 run at night."}
+    rows: list[dict[str, object]] = [
+        {"gold": ["Line 4", "Line 7"], "format": "List", "answer": ["Line 4", "Line 7"]},
+        {"gold": 64, "format": "Int", "answer": 64},
+        {"gold": 64, "format": "Int", "error": "out of memory"},
+        {"gold": "Line 4", "format": "Str", "answer": "Line 4", "memory": None},
+        {"gold": "Line 4", "format": "Str", "answer": "Line 4"},
+    ]
+    Path("log.jsonl").write_text("".join(json.dumps(base | row) + "\n" for row in rows))
+    result = awm("diagnose", "log.jsonl", "--reader", "lexical", "--run", "readings")
+    assert result.exit_code == 0, result.output
+    return Path("readings")
+
+
+def test_an_answer_that_is_no_text_is_shown_as_it_was_judged(diagnosed: Path) -> None:
+    listed = json.loads(awm("show", diagnosed, "--json").stdout)
+
+    assert [row["answer"] for row in listed[:2]] == ["['Line 4', 'Line 7']", "64"]
+    assert "answer: ['Line 4', 'Line 7']   score 1.00" in awm("show", diagnosed, "1").stdout
+
+
+def test_unmeasured_rows_of_a_log_are_listed_with_the_reason(diagnosed: Path) -> None:
+    lines = awm("show", diagnosed).stdout.splitlines()
+    failed, no_memory = (" ".join(awm("show", diagnosed, number).stdout.split()) for number in "34")
+
+    assert [line.split()[:2] for line in lines[3:5]] == [["3", "unmeasured"], ["4", "unmeasured"]]
+    assert lines[5].split()[0] == "5"
+    assert "NotMeasured: the log's row has an `error`: out of memory" in failed
+    assert "answer: Line 4 score 1.00" in no_memory
+    assert "NotMeasured: the log's row records no memory" in no_memory
+
+
+def test_unmeasured_rows_of_a_log_are_not_tried_again(diagnosed: Path) -> None:
+    scores = (diagnosed / "scores.jsonl").read_bytes()
+
+    again = awm("diagnose", "log.jsonl", "--reader", "lexical", "--run", diagnosed)
+
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert "3 of 5 rows measured" in again.stdout
+    assert (diagnosed / "scores.jsonl").read_bytes() == scores
 
 
 def test_text_of_models_cannot_steer_the_terminal_or_be_read_as_markup() -> None:

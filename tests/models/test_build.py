@@ -30,6 +30,12 @@ def test_an_unknown_spec_is_refused_with_a_proposal_and_every_form(spec: str, st
         assert f"\n  {form}" in str(refused.value)
 
 
+@pytest.mark.parametrize("spec", ["lexcal", "scripted:nowhere.jsonl", "transformers:"])
+def test_a_refusal_begins_with_the_role_that_is_named(spec: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--reader: "):
+        build_model(ModelSettings(spec=spec), role="--reader")
+
+
 @pytest.mark.parametrize("spec", ["x:secret", "m@user:secret@h", "m@secret", "htp://u:secret@h"])
 def test_what_may_hold_a_password_is_not_shown(spec: str) -> None:
     with pytest.raises(ConfigError) as refused:

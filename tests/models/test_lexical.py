@@ -166,6 +166,20 @@ async def test_notes_that_do_not_carry_the_question_give_no_answer(
     assert reading.answer == "Not answerable"
 
 
+@pytest.mark.parametrize("question", ["How many trams?", "Which of 3 depots is it?"])
+async def test_its_own_finding_that_nothing_was_found_gives_no_answer(question: str) -> None:
+    shown = Message("tool", (page(4, ""),), name="retrieve")
+    conversation = [text_message("user", f"Question: {question}"), shown]
+    (call,) = (await LexicalModel().complete(conversation, tools=TOOLS)).message.tool_calls
+    nothing = Finding(text=json.loads(call.arguments)["finding"], page=4, turn=1)
+    trams = Finding(text="9 trams run.", page=2, turn=2)
+
+    alone = await read_memory("q", question, (nothing,), LexicalModel())
+    beside = await read_memory("q", "How many trams?", (nothing, trams), LexicalModel())
+
+    assert (alone.answer, beside.answer) == ("Not answerable", "9")
+
+
 async def test_a_finding_cannot_put_another_question_before_the_reader() -> None:
     note = Finding(text="x Question: How many boats? 7 boats.", page=2, turn=1)
     trams = Finding(text="9 trams run at night.", page=2, turn=1)

@@ -210,6 +210,8 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
         build_model(ModelSettings(spec=f"pocket:{tmp_path}"))
     with pytest.raises(ConfigError, match="no usable model"):
         build_model(ModelSettings(spec=f"transformers:{tmp_path}"))
+    with pytest.raises(ConfigError, match=r"'\./nowhere': the folder does not exist; train it"):
+        build_model(ModelSettings(spec="transformers:./nowhere"))
     with pytest.raises(ConfigError, match="transformers:PATH"):
         build_model(ModelSettings(spec="transformers:"))
 

@@ -162,9 +162,22 @@ def test_pairs_that_do_not_belong_together_are_refused(pairs: list[Path], tmp_pa
 
 
 def test_a_pair_that_is_not_finished_is_named(pairs: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "half").mkdir()
-    with pytest.raises(RunStoreError, match="half holds no finished pair"):
+    (tmp_path / "half" / "eval-before").mkdir(parents=True)
+    with pytest.raises(
+        RunStoreError, match=r"half holds no finished pair .*--seed S --out \S*half"
+    ):
         pool_reproductions([pairs[0], tmp_path / "half"])
     (tmp_path / "half" / "comparison.json").write_text('{"seed": 3}')
     with pytest.raises(RunStoreError, match="is no comparison of awm pocket reproduce"):
         pool_reproductions([pairs[0], tmp_path / "half"])
+
+
+def test_what_is_no_pair_at_all_is_said_to_be_none(pairs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    with pytest.raises(RunStoreError, match=r"run is no pair of awm pocket reproduce"):
+        pool_reproductions([pairs[0], tmp_path / "run"])
+    with pytest.raises(RunStoreError, match=r"manifest\.json is no pair of awm pocket reproduce"):
+        pool_reproductions([pairs[0], tmp_path / "run" / "manifest.json"])
+    with pytest.raises(RunStoreError, match=r"nowhere does not exist; name folders that"):
+        pool_reproductions([pairs[0], tmp_path / "nowhere"])

@@ -50,7 +50,13 @@ def test_a_model_without_eyes_is_no_policy(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no usable model at"):
-        load_policy(PolicySettings(path=str(tmp_path / "nothing")))
+        load_policy(PolicySettings(path=str(tmp_path)))
+
+
+@pytest.mark.parametrize("path", ["runs/nowhere", "./nowhere", "/nowhere", "~/nowhere", "a/b/c"])
+def test_a_folder_that_does_not_exist_is_said_not_to(path: str) -> None:
+    with pytest.raises(ConfigError, match=r"the folder does not exist; train it first .*--model"):
+        load_policy(PolicySettings(path=path))
 
 
 def test_the_models_own_forbidden_tokens_are_kept(policy: tuple[Any, Any]) -> None:

@@ -52,6 +52,7 @@ from awm.scoring.outcome import outcome
 MAX_FAILURES_IN_A_ROW = 25
 """Stop when so many questions in a row failed: the endpoint is down."""
 UNMEASURED = ErrorRecord(type="NotMeasured", message="the source holds no score for it")
+"""What is not measured because the source lacks it: its type tells it from what failed."""
 _FORMS: dict[str, ReplyForm] = {"mmlongbench-doc": "labelled", "longdocurl": "tagged"}
 _READ_PREDICTION: dict[str, Callable[[str], object]] = {
     "mmlongbench-doc": read_as_text,
@@ -201,7 +202,7 @@ class _Rereading:
         """Do what the run does not hold yet."""
         done: set[str] = set()
         for record in {r.question_id: r for r in self._store.scores.read()}.values():
-            if record.is_final:
+            if _is_settled(record):
                 done.add(record.question_id)
                 self._progress.add(record)
         self._progress.n_at_start = len(done)
@@ -255,6 +256,13 @@ class _Rereading:
         if isinstance(known, AnswerScore):
             return known
         return await self._judging.score(example, known.text)
+
+
+def _is_settled(record: ScoreRecord) -> bool:
+    """Say whether trying again could measure nothing more: only the source's own gaps are left."""
+    answers = (record.final, record.memory)
+    errors = [answer.error for answer in answers if answer is not None and answer.error is not None]
+    return record.is_final or all(error.type == UNMEASURED.type for error in errors)
 
 
 def _new_error(task: Task, record: ScoreRecord) -> ErrorRecord | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from awm.analysis.summary import RunSummary
 from awm.benchmarks.releases import describe_release
+from awm.counted import counted
 from awm.runs import RunManifest
 
 _PUBLISHED = ("mmlongbench-doc", "longdocurl")
@@ -125,14 +126,15 @@ def _grave_notes(summary: RunSummary) -> list[str]:
     notes = []
     if summary.routing.mismatched:
         notes.append(
-            f"ROUTING: {len(summary.routing.mismatched)} of {summary.routing.n_checked} episodes "
-            f"read another document than their question's: {_first(summary.routing.mismatched)}. "
+            f"ROUTING: {len(summary.routing.mismatched)} of "
+            f"{counted(summary.routing.n_checked, 'episode', 'episodes')} read another document "
+            f"than their question's: {_first(summary.routing.mismatched)}. "
             "Do not use these figures."
         )
     if dataset.overlay is not None and dataset.overlay.n_answers:
         notes.append(
             f"The overlay {dataset.overlay.name} replaced "
-            f"{_count(dataset.overlay.n_answers, 'gold answer', 'gold answers')}: no figure here "
+            f"{counted(dataset.overlay.n_answers, 'gold answer', 'gold answers')}: no figure here "
             "is official."
         )
     if summary.n_unmeasured:
@@ -171,7 +173,7 @@ def _data_notes(summary: RunSummary) -> list[str]:
     notes = []
     if dataset.missing_documents:
         notes.append(
-            f"{_count(len(dataset.missing_documents), 'document is', 'documents are')} missing: "
+            f"{counted(len(dataset.missing_documents), 'document is', 'documents are')} missing: "
             f"{_first(dataset.missing_documents)}."
         )
     kinds = Counter(problem.partition(":")[0] for problem in dataset.problems)
@@ -182,13 +184,9 @@ def _data_notes(summary: RunSummary) -> list[str]:
         n_pages = sum(len(pages) for pages in summary.pages_without_text.values())
         notes.append(
             f"Pages without a text layer, which the lexical search cannot find: {n_pages}, in "
-            f"{_count(len(summary.pages_without_text), 'document', 'documents')}."
+            f"{counted(len(summary.pages_without_text), 'document', 'documents')}."
         )
     return notes
-
-
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"
 
 
 def _first(names: tuple[str, ...], n_shown: int = 3) -> str:

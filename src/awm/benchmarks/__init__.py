@@ -12,6 +12,7 @@ from awm.benchmarks.mmlongbench_doc import load_mmlongbench_doc
 from awm.benchmarks.overlay import apply_overlay, read_overlay
 from awm.benchmarks.pocket import load_pocket
 from awm.errors import ConfigError
+from awm.faults import did_you_mean
 
 __all__ = ["BENCHMARKS", "Benchmark", "DataProblem", "Example", "Gold", "load_benchmark"]
 
@@ -23,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[Path], Benchmark]] = {
 """Loaders that take the folder or file of `--data`; the others need none."""
 GENERATED = ("pocket", "pocket-blank")
 """Benchmarks that are made from a seed."""
+_NAMES = ("demo", *GENERATED, *BENCHMARKS)
 
 
 def load_benchmark(
@@ -37,7 +39,8 @@ def load_benchmark(
         seed: for a generated benchmark, which of them; None: 0.
 
     Raises:
-        ConfigError: there is no such benchmark, `data` is missing, or it takes no seed.
+        ConfigError: there is no such benchmark, `data` is missing, or it takes no data or no
+            seed.
         BenchmarkError: its files or the overlay are not of the documented form.
     """
     benchmark = _load(name, data, seed)
@@ -45,6 +48,14 @@ def load_benchmark(
 
 
 def _load(name: str, data: Path | None, seed: int | None) -> Benchmark:
+    if name not in _NAMES:
+        hint = did_you_mean(name, _NAMES)
+        raise ConfigError(f"benchmark {name!r} is none of: {', '.join(_NAMES)}{hint}")
+    if data is not None and name not in BENCHMARKS:
+        raise ConfigError(
+            f"benchmark {name!r} comes with AWM and takes no --data; --data is for "
+            f"{', '.join(BENCHMARKS)}"
+        )
     if name in GENERATED:
         return load_pocket(seed, blank=name == "pocket-blank")
     if seed is not None:
@@ -54,10 +65,6 @@ def _load(name: str, data: Path | None, seed: int | None) -> Benchmark:
         )
     if name == "demo":
         return load_demo()
-    if name not in BENCHMARKS:
-        raise ConfigError(
-            f"benchmark {name!r} is none of: demo, {', '.join((*GENERATED, *BENCHMARKS))}"
-        )
     if data is None:
         raise ConfigError(f"benchmark {name!r} needs --data, the folder or file it is read from")
     return BENCHMARKS[name](data)

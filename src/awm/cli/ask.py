@@ -32,7 +32,13 @@ from awm.retrieval import BM25Retriever
 def ask(
     document: Annotated[Path, typer.Argument(help="A PDF, an image, or a folder of page images.")],
     question: Annotated[str, typer.Argument(help="The question.")],
-    model: Annotated[str | None, typer.Option(help="The agent.", metavar="SPEC")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The agent (default: lexical, which needs no weights and sees no images).",
+            metavar="SPEC",
+        ),
+    ] = None,
     reader: Annotated[
         str | None,
         typer.Option(
@@ -90,25 +96,37 @@ class AskSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
+    settings: AskSettings
     episode: Episode
     reading: Reading | None
     page_count: int
     pages_without_text: list[int]
 
+    @property
+    def model(self) -> str:
+        """The agent's spec."""
+        return self.settings.model.spec
+
+    @property
+    def reader(self) -> str | None:
+        """The reader's spec; None: the memory was not read."""
+        return None if self.settings.reader is None else self.settings.reader.spec
+
 
 def _ask_settings(values: dict[str, Any]) -> AskSettings:
     values = {"reader": values.get("model", {"spec": "lexical"}), **values}
     other = EvalSettings.model_fields.keys() - AskSettings.model_fields.keys()
-    return build_settings(AskSettings, {k: v for k, v in values.items() if k not in other})
+    known = {k: v for k, v in values.items() if k not in other}
+    return build_settings(AskSettings, known, ("model", "reader"))
 
 
 async def _ask(path: Path, text: str, settings: AskSettings) -> _Asked:
     async with contextlib.AsyncExitStack() as stack:
-        policy = build_model(settings.model)
+        policy = build_model(settings.model, role="--model")
         stack.push_async_callback(policy.aclose)
         reader = None
         if settings.reader is not None:
-            reader = build_model(settings.reader)
+            reader = build_model(settings.reader, role="--reader")
             stack.push_async_callback(reader.aclose)
         document = stack.enter_context(open_document(path))
         question = Question(id="ask", text=text, document_id=document.id)
@@ -124,12 +142,16 @@ async def _ask(path: Path, text: str, settings: AskSettings) -> _Asked:
         reading = None
         if episode.memory is not None and reader is not None:
             reading = await read_memory(question.id, text, episode.memory, reader)
-        return _Asked(episode, reading, document.page_count, document.pages_without_text())
+        return _Asked(
+            settings, episode, reading, document.page_count, document.pages_without_text()
+        )
 
 
 def _as_json(asked: _Asked) -> dict[str, object]:
     episode, reading = asked.episode, asked.reading
     return {
+        "model": asked.model,
+        "reader": asked.reader,
         "answer": None if episode.answer is None else short_answer(episode.answer),
         "memory": None if episode.memory is None else [f.model_dump() for f in episode.memory],
         "memory_answer": None
@@ -173,10 +195,26 @@ def _print(asked: _Asked, console: Console) -> None:
             "[dim](from the memory alone)[/dim]",
             highlight=False,
         )
+    models = f"{asked.model}; reader {asked.reader or 'none'}"
+    console.print(f"[bold]Model[/bold]    {plain_markup(models)}", highlight=False)
     if asked.pages_without_text:
-        console.print(
-            f"[yellow]{len(asked.pages_without_text)} of {asked.page_count} pages have no text "
-            "layer[/yellow]: a lexical search cannot find them. An OCR tool that writes a text "
-            "layer, e.g. ocrmypdf, mends that.",
-            highlight=False,
+        console.print(_tell_pages_without_text(asked), highlight=False)
+
+
+def _tell_pages_without_text(asked: _Asked) -> str:
+    """Say, as markup, who could not find or read the pages without a text layer."""
+    without = asked.pages_without_text
+    told = f"[yellow]{len(without)} of {asked.page_count} pages have no text layer[/yellow]"
+    if set(without) <= set(asked.episode.pages_shown):
+        told += ": the agent was shown them as images alone."
+    else:
+        told += (
+            ": a lexical search cannot find them. An OCR tool that writes a text layer, e.g. "
+            "ocrmypdf, mends that."
         )
+    if asked.model == "lexical":
+        told += (
+            " The model lexical reads text layers alone; to read images, name a vision model with "
+            "--model."
+        )
+    return told

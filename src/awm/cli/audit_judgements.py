@@ -12,6 +12,7 @@ from awm.analysis.manual_audit.sample import draw_sample
 from awm.analysis.manual_audit.verdicts import KINDS, read_audit
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
+from awm.counted import counted
 from awm.report.audit_tables import cell_title, print_audit
 from awm.runs import open_run
 
@@ -34,9 +35,10 @@ def audit_sample_command(
     drawn = ", ".join(
         f"{cell_title(cell)} {k} of {sample.n_in_run[cell]}" for cell, k in sample.n_drawn.items()
     )
-    lines = [f"Wrote {sum(sample.n_drawn.values())} rows to {out}: {drawn}."]
+    lines = [f"Wrote {counted(sum(sample.n_drawn.values()), 'row', 'rows')} to {out}: {drawn}."]
     if sample.n_unmeasured:
-        lines.append(f"{sample.n_unmeasured} questions lack a score and cannot be drawn.")
+        lacking = counted(sample.n_unmeasured, "question lacks", "questions lack")
+        lines.append(f"{lacking} a score and cannot be drawn.")
     lines += [
         "Fill in final_correct, memory_correct, memory_supports: yes, no or unclear.",
         f"Where you disagree with a score, kind: {', '.join(KINDS)}.",

@@ -47,6 +47,8 @@ class MemoryAudit:
     """What `awm audit memory` prints."""
 
     run: Path
+    run_reader: str | None
+    """The reader of the run; None: nothing was answered from its memories."""
     audits: AuditSummary
     breakdowns: tuple[Breakdown, ...]
     failures: Failures
@@ -60,6 +62,7 @@ class MemoryAudit:
         """Give the object that `--json` prints."""
         return {
             "run": str(self.run),
+            "run_reader": self.run_reader,
             "audits": self.audits.as_json(),
             "breakdowns": {
                 each.by: {
@@ -97,7 +100,7 @@ def audit_memory_command(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the shuffled control.", min=0)] = 0,
     concurrency: Annotated[int, typer.Option(help="Questions under way at once.", min=1)] = 8,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with [reader].")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file; of it, reader counts.")] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any setting, e.g. reader.temperature=0.", metavar="NAME=VALUE"),
@@ -174,6 +177,7 @@ def audit(
         raise ConfigError("--reader is for the controls: name them, --controls question-only")
     return MemoryAudit(
         run=run,
+        run_reader=_recorded_spec(results),
         audits=audits,
         breakdowns=break_down(measured, plan),
         failures=count_failures(measured),
@@ -277,6 +281,11 @@ def _reader(results: RunResults, named: dict[str, Any] | None) -> tuple[ModelSet
     return wanted, own is None or _identity(wanted) != _identity(own)
 
 
+def _recorded_spec(results: RunResults) -> str | None:
+    recorded = results.store.manifest.settings.get("reader")
+    return recorded["spec"] if recorded else None
+
+
 def _identity(reader: ModelSettings) -> dict[str, Any]:
     return reader.model_dump(exclude={"timeout_s", "max_retries", "max_in_flight", "api_key_env"})
 
@@ -301,6 +310,14 @@ def _prompt(results: RunResults) -> ExtractionPrompt | None:
 
 
 def _print(found: MemoryAudit, console: Console) -> None:
+    if found.run_reader is None:
+        console.print(
+            f"{found.run} has no reader: what takes a memory-only answer is not measured below "
+            "(memory-only accuracy, P_mmc, cells, verdicts). Make the run with a --reader for it.",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
     print_audits(found.audits, console)
     print_lifts(found.lifts, console)
     print_failures(found.failures, console)

@@ -38,7 +38,9 @@ _MAX_QUESTION_CHARS = 160
 def check(
     benchmark: Annotated[
         str,
-        typer.Option(help="demo, jsonl, mmlongbench-doc or longdocurl.", metavar="NAME"),
+        typer.Option(
+            help="demo, pocket, pocket-blank, jsonl, mmlongbench-doc or longdocurl.", metavar="NAME"
+        ),
     ],
     data: Annotated[Path | None, typer.Option(help="The benchmark's folder or file.")] = None,
     overlay: Annotated[

@@ -28,6 +28,7 @@ from awm.cli.errors import UNMEASURED, shown_errors
 from awm.cli.progress import ProgressBar
 from awm.cli.settings import build_settings, merge, read_config
 from awm.cli.terminal import open_console
+from awm.counted import counted
 from awm.errors import ConfigError
 from awm.models.build import build_model
 from awm.models.chat import ModelSettings
@@ -203,13 +204,16 @@ def run_diagnosis(settings: DiagnoseSettings, console: Console) -> tuple[Diagnos
 
 def _notes(settings: DiagnoseSettings, table: LogTable) -> list[str]:
     """Say where the reader's answers and the log's own stand side by side."""
-    n_own = len(table.rows) - len(table.to_read) - table.n_errors
+    n_own = len(table.rows) - len(table.to_read) - len(table.unreadable)
     if settings.reader is None or settings.extractor is not None or not table.readers:
         return []
     if not table.to_read:
         return ["every row brings its memory-only answer, so the reader was not asked for them"]
+    if not n_own:
+        return []
+    own = counted(n_own, "row", "rows")
     return [
-        f"{n_own} rows bring a memory-only answer of their own, and the reader gave the other "
+        f"a memory-only answer of its own stands in {own}, and the reader gave the other "
         f"{len(table.to_read)}: the figures mix two readers unless they are the same"
     ]
 

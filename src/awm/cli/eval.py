@@ -33,7 +33,9 @@ def default_cache_dir() -> Path:
 def evaluate_command(
     benchmark: Annotated[
         str | None,
-        typer.Option(help="demo, pocket, jsonl, mmlongbench-doc or longdocurl.", metavar="NAME"),
+        typer.Option(
+            help="demo, pocket, pocket-blank, jsonl, mmlongbench-doc or longdocurl.", metavar="NAME"
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The benchmark's folder or file.")] = None,
     overlay: Annotated[

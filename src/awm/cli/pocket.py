@@ -16,6 +16,11 @@ pocket_app = typer.Typer(
     no_args_is_help=True,
 )
 
+_INTERRUPTED = (
+    "Interrupted. Nothing is kept before the end of a stage: the policy is written before the "
+    "reader is trained. The same command begins anew."
+)
+
 
 @pocket_app.command("train")
 def train(
@@ -35,7 +40,7 @@ def train(
     Use them with --model pocket:FOLDER --reader pocket:FOLDER.
     """
     console = open_console(stderr=True)
-    with shown_errors(console):
+    with shown_errors(console, interrupted=_INTERRUPTED):
         require("torch", "local")
         require("transformers", "local")
         from awm.pocket.train import PocketTraining, train_pocket

@@ -74,7 +74,13 @@ def reproduce_command(
 
 
 def pool_command(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of `awm pocket reproduce`.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Two or more folders that `awm pocket reproduce --seed S --out FOLDER` finished "
+            "(without --out: runs/pocket-S), each of another seed."
+        ),
+    ],
     figure: Annotated[
         Path | None,
         typer.Option(help="Draw the training curves: .svg, .png or .pdf (extra: figures)."),

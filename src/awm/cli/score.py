@@ -14,8 +14,9 @@ import typer
 from awm.analysis.diagnosis.log_rows import FORMATS
 from awm.cli.errors import shown_errors
 from awm.cli.terminal import open_console
+from awm.counted import counted
 from awm.errors import ConfigError, DataError
-from awm.faults import MAX_FAULTS, faulty_rows, kind_of, none_of, reason, row_hint
+from awm.faults import MAX_FAULTS, did_you_mean, faulty_rows, kind_of, none_of, reason, row_hint
 from awm.scoring import JUDGES
 from awm.scoring.repaired import RepairedScore, repaired_score
 from awm.scoring.score import Judge
@@ -42,7 +43,8 @@ def score(
     stderr = open_console(stderr=True)
     with shown_errors(stderr):
         if benchmark not in JUDGES:
-            raise ConfigError(f"benchmark {benchmark!r} is none of: {', '.join(JUDGES)}")
+            hint = did_you_mean(benchmark, JUDGES)
+            raise ConfigError(f"benchmark {benchmark!r} is none of: {', '.join(JUDGES)}{hint}")
         rows = _read(cases, FORMATS[benchmark])
         if out is None:
             totals = _write(rows, JUDGES[benchmark], sys.stdout.buffer)
@@ -74,9 +76,10 @@ class _Totals:
         unmeasured = f"{self.n_unmeasured} unmeasured (pred is null)" if self.n_unmeasured else ""
         if not self.n:
             return f"0 rows, and {unmeasured}" if unmeasured else "0 rows"
+        differing = counted(self.n_differ, "row", "rows")
         return (
-            f"{self.n} rows, mean score {self.official / self.n:.4f}; repaired "
-            f"{self.repaired / self.n:.4f}, which differs on {self.n_differ} rows"
+            f"{counted(self.n, 'row', 'rows')}, mean score {self.official / self.n:.4f}; repaired "
+            f"{self.repaired / self.n:.4f}, which differs on {differing}"
         ) + (f"; not among them: {unmeasured}" if unmeasured else "")
 
 

@@ -106,6 +106,8 @@ def _unusable(lines: Sequence[str]) -> str:
 
 
 def _missing(name: str, flags: Collection[str]) -> str:
+    # A flag may stand for the one setting that a table needs: `policy` is given by --model.
+    name = next((flag for flag in flags if flag.startswith(f"{name}.")), name)
     outer = name.removesuffix(".spec")
     flag = _OTHER_FLAGS.get(name, f"--{outer.replace('_', '-')}")
     in_file = f"{outer} = … in the TOML file"

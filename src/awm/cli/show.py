@@ -17,9 +17,13 @@ from awm.cli.errors import shown_errors
 from awm.cli.show_question import find_records, print_question
 from awm.cli.terminal import one_line, open_console
 from awm.errors import ConfigError
+from awm.faults import did_you_mean
 from awm.report.cells import CELL_LEGEND, CELL_TITLES, SHORT_CELL_TITLES
 from awm.runs import ExampleRecord, RunStore, ScoreRecord, open_run
 from awm.scoring.outcome import Outcome
+
+_CELL_WORDS = tuple(title.split()[0] for title in SHORT_CELL_TITLES.values())
+"""What `--cell` is given: a word that only one cell has."""
 
 
 def show(
@@ -31,7 +35,7 @@ def show(
     cell: Annotated[
         str | None,
         typer.Option(
-            help="List one outcome cell: supported, missing, answering, unresolved.",
+            help=f"List one outcome cell: {', '.join(_CELL_WORDS)}.",
             metavar="CELL",
         ),
     ] = None,
@@ -144,9 +148,11 @@ def _read_cell(text: str) -> Outcome:
     wanted = text.strip().lower().replace("-", "_").replace(" ", "_")
     found = [cell for cell in Outcome if wanted and wanted in cell.value]
     if len(found) != 1:
-        names = ", ".join(cell.value for cell in Outcome)
         what = "no cell" if not found else f"{len(found)} cells"
-        raise ConfigError(f"--cell {text!r} names {what}; give one of: {names}")
+        hint = "" if found else did_you_mean(wanted, _CELL_WORDS)
+        raise ConfigError(
+            f"--cell {text!r} names {what}; give one of: {', '.join(_CELL_WORDS)}{hint}"
+        )
     return found[0]
 
 

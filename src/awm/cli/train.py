@@ -154,12 +154,18 @@ def recipe_path(name: str) -> Path:
     path = Path(name)
     if path.exists():
         return path
-    folder = Path(str(resources.files("awm.train"))) / "recipes"
-    recipe = folder / f"{name.removesuffix('.toml')}.toml"
+    recipe = _recipe_folder() / f"{name.removesuffix('.toml')}.toml"
     if path.name == name and recipe.is_file():
         return recipe
-    known = ", ".join(sorted(file.stem for file in folder.glob("*.toml")))
-    raise ConfigError(f"config {name!r} is no file, and no recipe; the recipes are: {known}")
+    raise ConfigError(f"config {name!r} is no file, and no recipe; the recipes are: {_recipes()}")
+
+
+def _recipe_folder() -> Path:
+    return Path(str(resources.files("awm.train"))) / "recipes"
+
+
+def _recipes() -> str:
+    return ", ".join(sorted(file.stem for file in _recipe_folder().glob("*.toml")))
 
 
 def _settings(
@@ -173,7 +179,15 @@ def _settings(
 ) -> S:
     named = {"policy.path": model, "out": out, "seed": seed, **flags}
     merged = merge(read_config(recipe_path(config) if config else None), named, assignments or ())
-    return build_settings(kind, merged, named)
+    try:
+        return build_settings(kind, merged, named)
+    except ConfigError as error:
+        if config is not None:
+            raise
+        raise ConfigError(
+            f"{error}\nSettings may come from --config, too: a TOML file, or a recipe "
+            f"({_recipes()})"
+        ) from error
 
 
 def _require_training() -> None:

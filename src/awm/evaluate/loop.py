@@ -108,16 +108,16 @@ class _Models:
 async def _open_models(settings: EvalSettings) -> AsyncIterator[_Models]:
     async with contextlib.AsyncExitStack() as stack:
 
-        def build(model: ModelSettings) -> ChatModel:
-            built = build_model(model)
+        def build(model: ModelSettings, role: str) -> ChatModel:
+            built = build_model(model, role=role)
             stack.push_async_callback(built.aclose)
             return built
 
         yield _Models(
-            policy=build(settings.model),
-            reader=build(settings.reader) if settings.reader else None,
-            further_readers=tuple(build(reader) for reader in settings.readers),
-            extractor=build(settings.extractor) if settings.extractor else None,
+            policy=build(settings.model, "--model"),
+            reader=build(settings.reader, "--reader") if settings.reader else None,
+            further_readers=tuple(build(reader, "--reader") for reader in settings.readers),
+            extractor=build(settings.extractor, "--extractor") if settings.extractor else None,
         )
 
 

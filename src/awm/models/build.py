@@ -33,16 +33,25 @@ _FORMS = (
 )
 
 
-def build_model(settings: ModelSettings) -> ChatModel:
+def build_model(settings: ModelSettings, *, role: str | None = None) -> ChatModel:
     """Make the model that a spec names.
+
+    Args:
+        settings: its spec and how it is asked.
+        role: what it is for, e.g. "--reader"; a refusal begins with it.
 
     Raises:
         ConfigError: the spec is not one of the documented forms, or its file or key is missing.
     """
     kind = settings.spec.partition(":")[0]
-    if kind not in _KINDS:
-        raise ConfigError(_unknown(settings.spec))
-    return _KINDS[kind](settings)
+    try:
+        if kind not in _KINDS:
+            raise ConfigError(_unknown(settings.spec))
+        return _KINDS[kind](settings)
+    except ConfigError as error:
+        if role is None:
+            raise
+        raise ConfigError(f"{role}: {error}") from error
 
 
 def _unknown(spec: str) -> str:

@@ -36,6 +36,9 @@ _ENOUGH = 0.9
 """Share of the question's words that a passage must hold for the policy to stop searching."""
 _MAX_WRITTEN = 8
 """Most findings that it writes from pages when it is asked for findings alone."""
+_NOTHING_FOUND = "No text about:"
+"""Begins the finding that it must write after pages without a word of the question. As a reader it
+passes over such notes: they repeat the question, and so would be taken to answer it."""
 _QUESTION = re.compile(r"^Question: ?(.*)", re.MULTILINE | re.DOTALL)
 _NOTE = re.compile(r"^\[p\. (\d+)\] (.*)$", re.MULTILINE)
 
@@ -123,7 +126,11 @@ def _answer_directly(messages: Sequence[Message], question: str) -> str:
     if pages:
         return answer_question(question, _passages(pages))
     text = "\n".join(message.text for message in messages if message.role == "user")
-    notes = [Passage(note, int(page)) for page, note in _NOTE.findall(text)]
+    notes = [
+        Passage(note, int(page))
+        for page, note in _NOTE.findall(text)
+        if not note.startswith(_NOTHING_FOUND)
+    ]
     return answer_question(question, notes)
 
 
@@ -140,7 +147,7 @@ def _write_findings(messages: Sequence[Message], question: str) -> str:
             text = " ".join(words[start : start + MAX_FINDING_WORDS])
             written.append({"page": found.page, "finding": text[:MAX_FINDING_CHARACTERS].strip()})
     if not written and pages:
-        text = " ".join(f"No text about: {question}".split()[:MAX_FINDING_WORDS])
+        text = " ".join(f"{_NOTHING_FOUND} {question}".split()[:MAX_FINDING_WORDS])
         written.append({"page": pages[0].number, "finding": text[:MAX_FINDING_CHARACTERS].strip()})
     return json.dumps({"findings": written[:_MAX_WRITTEN]}, ensure_ascii=False)
 
@@ -164,6 +171,6 @@ def _write_finding(
 ) -> Message:
     found = best_passage(question, _passages(pages))
     page = found.page if found else pages[0].number
-    words = (found.text if found else f"No text about: {question}").split()
+    words = (found.text if found else f"{_NOTHING_FOUND} {question}").split()
     finding = " ".join(words[:MAX_FINDING_WORDS])[:MAX_FINDING_CHARACTERS].strip()
     return _call(messages, "update_memory", page=page, finding=finding)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -249,6 +250,20 @@ def _decode(data: bytes) -> Image.Image:
         return image.convert("RGB")
 
 
+def refuse_missing_folder(path: str) -> None:
+    """Refuse the path of a folder that is not there, which transformers would take for a hub name.
+
+    Raises:
+        ConfigError: there is nothing at `path`, and it does not look like OWNER/NAME.
+    """
+    is_local = path.startswith(("runs/", ".", "/", "~")) or path.count("/") > 1
+    if is_local and not Path(path).exists():
+        raise ConfigError(
+            f"there is no usable model at {path!r}: the folder does not exist; train it first "
+            "(awm train sft), or name another model, in awm train with --model"
+        )
+
+
 def load_local_model(path: str, settings: ModelSettings) -> LocalModel:
     """Load a model with its processor.
 
@@ -260,6 +275,7 @@ def load_local_model(path: str, settings: ModelSettings) -> LocalModel:
         ConfigError: there is no usable model.
         MissingExtraError: torch or transformers is not installed.
     """
+    refuse_missing_folder(path)
     torch = require("torch", "local")
     transformers = require("transformers", "local")
     from awm.models.local_processor import load_processor

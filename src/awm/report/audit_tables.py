@@ -6,6 +6,7 @@ from rich.console import Console
 
 from awm.analysis.manual_audit.verdicts import AspectAgreement, AuditResult
 from awm.analysis.statistics.intervals import Interval
+from awm.counted import counted
 from awm.report.cells import CELL_TITLES
 from awm.report.report_tables import Grid, print_grid, say
 from awm.report.tables import format_share
@@ -21,7 +22,8 @@ _TITLES = {
 def print_audit(result: AuditResult, console: Console) -> None:
     """Print the agreement of person and scores, and what they disagree about."""
     judged = result.n_rows - result.n_untouched
-    say(f"{judged} of {result.n_rows} rows have a verdict, {result.n_untouched} have none", console)
+    rows = counted(result.n_rows, "row has", "rows have")
+    say(f"{judged} of {rows} a verdict, {result.n_untouched} have none", console)
     console.print()
     print_grid(_sample_grid(result), console)
     console.print()

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from awm.analysis.comparison import Cell, RunComparison
 from awm.analysis.statistics.intervals import Estimate
+from awm.counted import counted
 from awm.memory import visible_line
 from awm.report.cells import CELL_TITLES, SHORT_CELL_TITLES
 from awm.report.intervals import interval_notes, is_bound
@@ -26,7 +27,7 @@ def print_comparison(compared: RunComparison, console: Console) -> None:
     say("settings that differ (A -> B):" if compared.settings else "same settings", console)
     for difference in compared.settings:
         say(f"  {difference}", console)
-    say(f"{compared.n_pairs} questions in both runs", console)
+    say(f"{counted(compared.n_pairs, 'question', 'questions')} in both runs", console)
     for run, ids in (("A", compared.only_in_a), ("B", compared.only_in_b)):
         if ids:
             say(f"{len(ids)} only in {run}, left out: {_named(ids)}", console)

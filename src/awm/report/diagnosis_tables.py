@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +14,7 @@ from awm.analysis.controls import Lift
 from awm.analysis.diagnosis.run import Diagnosis
 from awm.analysis.readers import ReaderComparison, RolloutFigures
 from awm.analysis.statistics.intervals import Estimate
+from awm.counted import counted
 from awm.report.cells import CELL_TITLES, SHORT_CELL_TITLES
 from awm.report.intervals import interval_notes
 from awm.report.tables import format_interval, format_share
@@ -35,8 +36,8 @@ def print_diagnosis(found: Diagnosis, console: Console) -> None:
     reader = f", reader {found.reader}" if found.reader else ""
     _say(
         console,
-        f"{found.log.name}: {found.n} of {found.n_questions} rows measured over "
-        f"{found.n_documents} documents, judge {found.judge}{reader}",
+        f"{found.log.name}: {found.n} of {counted(found.n_questions, 'row', 'rows')} measured over "
+        f"{counted(found.n_documents, 'document', 'documents')}, judge {found.judge}{reader}",
     )
     _print_figures(
         [
@@ -68,20 +69,16 @@ def print_diagnosis(found: Diagnosis, console: Console) -> None:
 def _unmeasured(found: Diagnosis) -> str:
     """Say how many rows lack a score, why, and what becomes of them."""
     n_failed = {kind: n for kind, n in found.errors.items() if kind != "log"}
-    reasons = [f"{_count(n, 'reading', 'readings')} failed: {k}" for k, n in n_failed.items()]
+    reasons = [f"{counted(n, 'reading', 'readings')} failed: {k}" for k, n in n_failed.items()]
     if found.errors.get("log"):
         reasons.insert(0, f"{found.errors['log']} with an `error` in the log")
     n_rest = found.n_unmeasured - sum(found.errors.values())
     if n_rest > 0:
         reasons.append(f"{n_rest} without a memory or a score")
     return (
-        f"{_count(found.n_unmeasured, 'row is', 'rows are')} unmeasured ({'; '.join(reasons)}): "
+        f"{counted(found.n_unmeasured, 'row is', 'rows are')} unmeasured ({'; '.join(reasons)}): "
         "left out of what they lack, never counted as wrong."
     )
-
-
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"
 
 
 def print_lifts(lifts: Sequence[Lift], console: Console) -> None:
@@ -96,11 +93,12 @@ def print_lifts(lifts: Sequence[Lift], console: Console) -> None:
         ]
         _print_figures(figures, console, title=f"control: {lift.control}")
         if lift.n_left_out:
-            _say(console, f"{lift.n_left_out} questions without this control are left out.")
+            one, many = "question without this control is", "questions without this control are"
+            _say(console, f"{counted(lift.n_left_out, one, many)} left out.")
 
 
-def print_breakdowns(breakdowns: Iterable[Breakdown], console: Console) -> None:
-    """Print every breakdown as a table of groups."""
+def print_breakdowns(breakdowns: Sequence[Breakdown], console: Console) -> None:
+    """Print every breakdown as a table of groups, and what their columns hold."""
     for breakdown in breakdowns:
         columns = ("final", "n", "memory", "n", "P_mmc", "n", "95 %", _CELLS_TITLE)
         table = _table(f"by {breakdown.by}", *columns, gap=1)
@@ -122,7 +120,10 @@ def print_breakdowns(breakdowns: Iterable[Breakdown], console: Console) -> None:
         for note in interval_notes(figures):
             _say(console, note)
         if breakdown.n_unknown:
-            _say(console, f"{breakdown.n_unknown} questions are in no group: not known.")
+            unknown = counted(breakdown.n_unknown, "question is", "questions are")
+            _say(console, f"{unknown} in no group: not known.")
+    if breakdowns:
+        _say(console, f"{_CELLS_TITLE}: {_CELLS_LEGEND}.")
 
 
 def print_failures(failures: Failures, console: Console) -> None:
@@ -138,7 +139,8 @@ def print_failures(failures: Failures, console: Console) -> None:
     console.print(table)
     left = failures.n_unknown + failures.n_unmeasured
     if left:
-        _say(console, f"{left} questions have no verdict: pages not known, or not measured.")
+        without = counted(left, "question has", "questions have")
+        _say(console, f"{without} no verdict: pages not known, or not measured.")
 
 
 def print_audits(audits: AuditSummary, console: Console) -> None:
@@ -159,16 +161,16 @@ def print_audits(audits: AuditSummary, console: Console) -> None:
     if rest.value is not None:
         _say(
             console,
-            f"Memory-only accuracy of the {rest.n} memories without the exact answer: "
-            f"{format_share(rest.value)} ({format_interval(rest)}). They are other questions: do "
-            "not compare it with the whole.",
+            f"Memory-only accuracy of the {counted(rest.n, 'memory', 'memories')} without the "
+            f"exact answer: {format_share(rest.value)} ({format_interval(rest)}). Those are other "
+            "questions: do not compare it with the whole.",
         )
     _say(console, f"Words a memory: {_length(audits.words)}.")
     _say(console, f"Findings a memory: {_length(audits.findings)}.")
     if audits.n_without_memory:
         _say(
             console,
-            f"{_count(audits.n_without_memory, 'question is', 'questions are')} left out of the "
+            f"{counted(audits.n_without_memory, 'question is', 'questions are')} left out of the "
             "audits: failed, or no memory recorded.",
         )
 
@@ -217,14 +219,16 @@ def print_rollouts(rollouts: RolloutFigures, console: Console) -> None:
     if rollouts.mean_variance is not None:
         _say(
             console,
-            f"Variance within a question {rollouts.mean_variance:.4f} ({rollouts.n_variance} "
-            f"questions); {rollouts.n_tied} without a single most frequent answer.",
+            f"Variance within a question {rollouts.mean_variance:.4f} "
+            f"({counted(rollouts.n_variance, 'question', 'questions')}); {rollouts.n_tied} without "
+            "a single most frequent answer.",
         )
 
 
 _CELLS = tuple(SHORT_CELL_TITLES.values())
 _CELLS_TITLE = "11/10/01/00"
 """(s_ans, s_mem): supported, missing, answering error, unresolved."""
+_CELLS_LEGEND = f"questions by answer, then memory (1 right, 0 wrong): {' / '.join(_CELLS)}"
 
 
 def _print_figures(

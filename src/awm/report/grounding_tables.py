@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from awm.analysis.grounding.report import ANSWERS, GroundingReport, Support
+from awm.counted import counted
+from awm.memory import visible_line
 from awm.report.tables import format_interval, format_share
 
 _SAYS = {
@@ -23,8 +25,10 @@ def print_grounding(report: GroundingReport, console: Console) -> None:
     left_out = "; ".join(f"{n} {reason}" for reason, n in title.get("n_left_out", {}).items())
     _say(
         console,
-        f"{title['benchmark']}, {report.n_memories} memories of {title['source']} "
-        f"({title['source_setting']}): {report.n_findings} findings against the pages they cite, "
+        f"{title['benchmark']}, {counted(report.n_memories, 'memory', 'memories')} of "
+        f"{title['source']} "
+        f"({title['source_setting']}): {counted(report.n_findings, 'finding', 'findings')} "
+        "against the pages they cite, "
         f"verifier {title['verifier']}" + (f"; left out: {left_out}" if left_out else ""),
     )
     console.print(_verdicts(report))
@@ -46,9 +50,11 @@ def print_grounding(report: GroundingReport, console: Console) -> None:
         kinds = ", ".join(f"{kind} x{n}" for kind, n in title["errors"].items()) or "not run yet"
         _say(
             console,
-            f"{report.n_unmeasured} findings are unmeasured ({kinds}); the same command retries "
-            "them.",
+            f"{counted(report.n_unmeasured, 'finding is', 'findings are')} unmeasured ({kinds}); "
+            "the same command retries what failed.",
         )
+        if title["error_sample"]:
+            _say(console, f"One of the failures: {visible_line(title['error_sample'])[:400]}")
     _say(console, f"run: {title['run']}")
 
 

@@ -15,6 +15,7 @@ from awm.analysis.interventions.figures import (
 )
 from awm.analysis.interventions.records import Arm
 from awm.analysis.statistics.intervals import Estimate
+from awm.counted import counted
 from awm.report.cells import CELL_LEGEND, SHORT_CELL_TITLES
 from awm.report.intervals import interval_notes
 from awm.report.tables import format_interval, format_share
@@ -45,9 +46,10 @@ def print_intervention(report: InterventionReport, console: Console) -> None:
     if report.n_unmeasured:
         _say(
             console,
-            f"{report.n_unmeasured} pairs of answers are unmeasured; the same command retries them."
+            f"{counted(report.n_unmeasured, 'pair of answers is', 'pairs of answers are')} "
+            "unmeasured; the same command retries what failed."
             if report.title.get("run")
-            else f"{report.n_unmeasured} rows are unmeasured.",
+            else f"{counted(report.n_unmeasured, 'row is', 'rows are')} unmeasured.",
         )
 
 
@@ -57,13 +59,14 @@ def _say(console: Console, text: str) -> None:
 
 def _heading(report: InterventionReport) -> str:
     title = report.title
+    questions = counted(report.n_questions, "question", "questions")
     if "log" in title:
-        return f"{title['log']}: {report.n_questions} questions, binary rates (score > 0)"
+        return f"{title['log']}: {questions}, binary rates (score > 0)"
     sees = "sees the gold pages" if title["generator_sees_pages"] else "sees no page"
     left_out = sum(title["n_left_out"].values())
     reasons = "; ".join(f"{n} {reason}" for reason, n in title["n_left_out"].items())
     return (
-        f"{title['benchmark']}, {report.n_questions} questions of {title['source']} "
+        f"{title['benchmark']}, {questions} of {title['source']} "
         f"({title['source_setting']}), binary rates (score > 0): generator {title['generator']} "
         f"({sees}), reader {title['reader']}, improved by {title['writer'] or '-'}, judge "
         f"{title['judge']}" + (f"; {left_out} left out ({reasons})" if left_out else "")
@@ -169,9 +172,11 @@ def _audit_lines(report: InterventionReport) -> list[str]:
     if report.writing is not None:
         w = report.writing
         lines.append(
-            f"writing: {w['n_memories']} improved memories of {w['n_findings']} findings; "
-            f"{w['n_refusals']} refusals, {w['n_retried']} memories written twice, {w['n_lost']} "
-            f"refused for good, {w['n_empty']} left empty"
+            f"writing: {counted(w['n_memories'], 'improved memory', 'improved memories')} of "
+            f"{counted(w['n_findings'], 'finding', 'findings')}; "
+            f"{counted(w['n_refusals'], 'refusal', 'refusals')}, "
+            f"{counted(w['n_retried'], 'memory', 'memories')} written twice, {w['n_lost']} refused "
+            f"for good, {w['n_empty']} left empty"
         )
     for audit in report.audits:
         if audit.arm != "empty" and audit.n_memories:
@@ -183,13 +188,16 @@ def _audit_of(audit: ArmAudit) -> list[str]:
     lines = []
     if audit.n_with_pages:
         lines.append(
-            f"{audit.arm}: {audit.n_cite_gold} of {audit.n_with_pages} memories cite a gold page, "
+            f"{audit.arm}: {audit.n_cite_gold} of "
+            f"{counted(audit.n_with_pages, 'memory', 'memories')} cite a gold page, "
             f"{audit.n_cite_only_gold} cite nothing else ({audit.n_empty} are empty)"
         )
     if audit.n_exact_known:
         lines.append(
-            f"{audit.arm}: {audit.n_exact} of {audit.n_exact_known} memories hold the exact gold "
-            f"answer; of the {audit.n_remaining} others {format_share(audit.remaining.value)} "
+            f"{audit.arm}: {audit.n_exact} of "
+            f"{counted(audit.n_exact_known, 'memory', 'memories')} hold the exact gold "
+            f"answer; of the {counted(audit.n_remaining, 'other', 'others')} "
+            f"{format_share(audit.remaining.value)} "
             f"({audit.n_remaining_positive}; 95 %: {format_interval(audit.remaining)}) are "
             "memory-answerable, on another subset"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from awm.analysis.benchmark_report import Figures, PooledReport, RunReport
+from awm.counted import counted
 from awm.report.report_tables import (
     Grid,
     cells_grid,
@@ -50,9 +51,9 @@ def _report(report: RunReport) -> list[str]:
     parts = [
         f"## Run {escape(str(summary.path))}",
         _table(name_grid(report.name)),
-        f"{summary.n} of {summary.n_questions} questions measured, {summary.n_unmeasured} "
-        f"unmeasured. Dataset hash `{dataset.dataset_hash}`. The official score is the headline; "
-        "intervals are 95 %, from a bootstrap over documents.",
+        f"{summary.n} of {counted(summary.n_questions, 'question', 'questions')} measured, "
+        f"{summary.n_unmeasured} unmeasured. Dataset hash `{dataset.dataset_hash}`. The official "
+        "score is the headline; intervals are 95 %, from a bootstrap over documents.",
     ]
     parts += _figures(report.figures)
     parts += ["### Official and repaired scores", escape(repaired_sentence(report))]

@@ -12,6 +12,7 @@ from rich.text import Text
 from awm.analysis.benchmark_report import Figures, PooledReport, RunReport
 from awm.analysis.result_name import ResultName
 from awm.analysis.scored_answers import RepairedAnswer
+from awm.counted import counted
 from awm.memory import visible_line
 from awm.report.cells import CELL_TITLES
 from awm.report.tables import format_interval, format_share
@@ -174,7 +175,7 @@ def print_reports(
         print_grid(overview_grid(reports, pool), console)
         console.print()
     if pool is not None:
-        say(f"{len(reports)} runs pooled", console, style="bold")
+        say(f"{counted(len(reports), 'run', 'runs')} pooled", console, style="bold")
         _print_name(pool.name, console)
         console.print()
         _print_figures(pool.figures, console)
@@ -196,7 +197,8 @@ def print_report(report: RunReport, console: Console) -> None:
     say(f"run {summary.path}", console, style="bold")
     _print_name(report.name, console)
     unmeasured = f", {summary.n_unmeasured} unmeasured" if summary.n_unmeasured else ""
-    say(f"{summary.n} of {summary.n_questions} questions measured{unmeasured}", console)
+    questions = counted(summary.n_questions, "question", "questions")
+    say(f"{summary.n} of {questions} measured{unmeasured}", console)
     console.print()
     _print_figures(report.figures, console)
     _print_repairs(report, console)
@@ -238,9 +240,11 @@ def _print_repairs(report: RunReport, console: Console) -> None:
 def repaired_sentence(report: RunReport) -> str:
     """Say how many answers the repairs change."""
     n = len(report.differences)
+    answers = counted(report.n_answers, "answer", "answers")
     if not n:
-        return f"Official and repaired scores agree on all {report.n_answers} answers."
-    return f"Repaired scores differ on {n} of {report.n_answers} answers:"
+        every = "" if report.n_answers == 1 else "all "
+        return f"Official and repaired scores agree on {every}{answers}."
+    return f"Repaired scores differ on {n} of {answers}:"
 
 
 def _print_limits(report: RunReport, console: Console) -> None:
@@ -253,7 +257,10 @@ def routing_sentence(report: RunReport) -> str:
     """Say whether every episode read its own question's document."""
     routing = report.summary.routing
     if routing.mismatched:
-        return f"Routing FAILED for {len(routing.mismatched)} of {routing.n_checked} episodes."
+        checked = counted(routing.n_checked, "episode", "episodes")
+        return f"Routing FAILED for {len(routing.mismatched)} of {checked}."
+    if routing.n_checked == 1:
+        return "Routing verified: the episode read its question's document."
     return f"Routing verified: all {routing.n_checked} episodes read their question's document."
 
 

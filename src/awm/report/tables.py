@@ -10,6 +10,7 @@ from rich.table import Table
 
 from awm.analysis.statistics.intervals import Estimate
 from awm.analysis.summary import RunSummary
+from awm.counted import counted
 from awm.memory import visible_line
 from awm.report.cells import CELL_TITLES
 
@@ -38,7 +39,7 @@ def print_summary(summary: RunSummary, console: Console) -> None:
     reader = settings["reader"]["spec"] if settings["reader"] else "none"
     console.print(
         f"[bold]{escape(dataset.benchmark)}[/bold], setting {settings['setting']}: "
-        f"{summary.n} of {summary.n_questions} questions measured, "
+        f"{summary.n} of {counted(summary.n_questions, 'question', 'questions')} measured, "
         f"model {escape(settings['model']['spec'])}, reader {escape(reader)}, "
         f"judge {summary.manifest.judge}",
         highlight=False,
@@ -48,8 +49,8 @@ def print_summary(summary: RunSummary, console: Console) -> None:
     if summary.outcomes is not None:
         console.print(_cells(summary))
     console.print(
-        f"dataset: {dataset.n_dataset} questions, {dataset.n_runnable} of them can run; "
-        f"hash {dataset.dataset_hash}",
+        f"dataset: {counted(dataset.n_dataset, 'question', 'questions')}, "
+        f"{dataset.n_runnable} of them can run; hash {dataset.dataset_hash}",
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -92,20 +93,19 @@ def _notes(summary: RunSummary) -> list[str]:
     notes = []
     if summary.n_unmeasured:
         kinds = ", ".join(f"{kind} x{n}" for kind, n in summary.errors.items()) or "not run yet"
-        notes.append(
-            f"{_count(summary.n_unmeasured, 'question is', 'questions are')} unmeasured ({kinds}); "
-            "the same command retries what failed."
-        )
+        unmeasured = counted(summary.n_unmeasured, "question is", "questions are")
+        notes.append(f"{unmeasured} unmeasured ({kinds}); the same command retries what failed.")
         if summary.error_sample:
             notes.append(f"One of the failures: {visible_line(summary.error_sample)[:400]}")
     if summary.n_without_pages and 2 * summary.n_without_pages >= summary.n_questions:
         notes.append(
-            f"{summary.n_without_pages} of {summary.n_questions} episodes looked at no page at "
-            "all: does the server parse tool calls? See tool_format in docs/models.md."
+            f"{summary.n_without_pages} of {counted(summary.n_questions, 'episode', 'episodes')} "
+            "looked at no page at all: does the server parse tool calls? See tool_format in "
+            "docs/models.md."
         )
     if dataset.missing_documents:
         notes.append(
-            f"{_count(len(dataset.missing_documents), 'document is', 'documents are')} missing: "
+            f"{counted(len(dataset.missing_documents), 'document is', 'documents are')} missing: "
             + ", ".join(dataset.missing_documents[:5])
             + (", … (all in manifest.json)" if len(dataset.missing_documents) > 5 else "")
         )
@@ -125,31 +125,28 @@ def _notes(summary: RunSummary) -> list[str]:
         )
     if dataset.n_excluded:
         notes.append(
-            f"{_count(dataset.n_excluded, 'question', 'questions')} without a gold page cannot be "
+            f"{counted(dataset.n_excluded, 'question', 'questions')} without a gold page cannot be "
             "asked in this setting."
         )
     limit_hit = summary.stop_reasons.get("step_limit", 0)
     if limit_hit:
         notes.append(
-            f"{_count(limit_hit, 'episode', 'episodes')} ended without an answer (turn limit or "
+            f"{counted(limit_hit, 'episode', 'episodes')} ended without an answer (turn limit or "
             "empty turn)."
         )
     if summary.pages_without_text:
         n_pages = sum(len(pages) for pages in summary.pages_without_text.values())
         worst = max(summary.pages_without_text.items(), key=lambda item: len(item[1]))
-        documents = _count(len(summary.pages_without_text), "document", "documents")
+        documents = counted(len(summary.pages_without_text), "document", "documents")
         notes.append(
-            f"No text layer: {_count(n_pages, 'page', 'pages')} in {documents} (most: {worst[0]}, "
+            f"No text layer: {counted(n_pages, 'page', 'pages')} in {documents} (most: {worst[0]}, "
             f"{len(worst[1])}). A lexical search cannot find them; an OCR tool that writes a text "
             "layer, e.g. ocrmypdf, mends that."
         )
     if summary.routing.mismatched:
         notes.append(
-            f"ROUTING: {len(summary.routing.mismatched)} episodes read another document than "
-            f"their question's, first {summary.routing.mismatched[0]}: do not use these figures."
+            f"ROUTING: {counted(len(summary.routing.mismatched), 'episode', 'episodes')} read "
+            f"another document than their question's, first {summary.routing.mismatched[0]}: do "
+            "not use these figures."
         )
     return notes
-
-
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"

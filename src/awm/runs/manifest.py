@@ -116,6 +116,24 @@ _BASE_URL = re.compile(r"@https?://.*$", re.DOTALL)
 EXTENDED_BY = frozenset({"limit", "questions", "n_questions", "question_ids_hash"})
 """What differs between a run and one that asks the same questions and further ones."""
 _NOT_SET = "(not set)"
+_MOST_RUNS = 5
+"""Most runs that are named where their folder is taken for one."""
+
+
+def _no_run(path: Path) -> str:
+    """Say why a path without a manifest is no run, and what to name instead."""
+    if not path.exists():
+        return f"{path} is not a run: it does not exist; `awm eval … --run {path}` makes one"
+    if not path.is_dir():
+        return f"{path} is not a run: it is a file; name the run's folder"
+    runs = sorted(str(file.parent) for file in path.glob("*/manifest.json"))
+    if not runs:
+        return f"{path} is not a run: it has no manifest.json; `awm eval … --run {path}` makes one"
+    more = f" and {len(runs) - _MOST_RUNS} more" if len(runs) > _MOST_RUNS else ""
+    return (
+        f"{path} is not a run, but a folder of runs; name one of them: "
+        f"{', '.join(runs[:_MOST_RUNS])}{more}"
+    )
 
 
 def read_manifest(path: Path) -> RunManifest:
@@ -128,9 +146,7 @@ def read_manifest(path: Path) -> RunManifest:
     try:
         manifest = RunManifest.model_validate_json(file.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise RunStoreError(
-            f"{path} is not a run: it has no manifest.json; `awm eval … --run {path}` makes one"
-        ) from error
+        raise RunStoreError(_no_run(path)) from error
     except OSError as error:
         raise RunStoreError(f"{file} cannot be read: {reason(error)}") from error
     except ValidationError as error:

@@ -125,6 +125,7 @@ def create_or_resume(
     store = RunStore(path, manifest)
     try:
         path.mkdir(parents=True, exist_ok=True)
+        _refuse_foreign_folder(store)  # before the lock, whose file would stay in it
         store._acquire()  # the store's own constructor function
     except OSError as error:
         raise RunStoreError(
@@ -146,13 +147,7 @@ def create_or_resume(
                 )
             else:
                 store.manifest = old
-        elif any(journal.path.exists() for journal in store._written):
-            raise RunStoreError(
-                f"{path} holds journals and no manifest.json, so nothing says what they are; "
-                "restore the manifest, or choose another --run"
-            )
         else:
-            _refuse_foreign_files(path)
             _write_questions(path, manifest, examples)
         for journal in store._written:
             journal.open()
@@ -182,12 +177,21 @@ def _write_questions(path: Path, manifest: RunManifest, examples: list[ExampleRe
     write_atomically(path / "manifest.json", manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
-def _refuse_foreign_files(path: Path) -> None:
-    """Refuse a folder that holds anything but what a run begun and never finished leaves."""
+def _refuse_foreign_folder(store: RunStore) -> None:
+    """Refuse a folder that holds neither a run nor just what one begun and never finished leaves.
+
+    It is looked at once: another process may be making a run in it, manifest first.
+    """
+    path, names = store.path, {entry.name for entry in store.path.iterdir()}
+    if "manifest.json" in names:
+        return
+    if any(journal.path.name in names for journal in store._written):
+        raise RunStoreError(
+            f"{path} holds journals and no manifest.json, so nothing says what they are; "
+            "restore the manifest, or choose another --run"
+        )
     ours = {"run.lock", "examples.jsonl", "manifest.json"}
-    foreign = sorted(
-        entry.name for entry in path.iterdir() if entry.name.removesuffix(".part") not in ours
-    )
+    foreign = sorted(name for name in names if name.removesuffix(".part") not in ours)
     if foreign:
         raise RunMismatchError(
             f"{path} is no run folder and not empty (it holds {foreign[0]!r}); choose another --run"

@@ -142,11 +142,8 @@ def _read_pair(folder: Path) -> Reproduction:
     path = folder / "comparison.json"
     try:
         return Reproduction.model_validate_json(path.read_bytes())
-    except FileNotFoundError as error:
-        raise RunStoreError(
-            f"{folder} holds no finished pair (there is no {path.name}); finish it with "
-            f"awm pocket reproduce --out {folder}"
-        ) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise RunStoreError(_no_pair(folder, path.name)) from error
     except OSError as error:
         raise RunStoreError(f"{path} cannot be read: {reason(error)}") from error
     except ValidationError as error:
@@ -154,6 +151,23 @@ def _read_pair(folder: Path) -> Reproduction:
             f"{path} is no comparison of awm pocket reproduce: {error.error_count()} fields are "
             "wrong or missing"
         ) from error
+
+
+def _no_pair(folder: Path, missing: str) -> str:
+    """Say why a path without a comparison cannot be pooled, and what to do about it."""
+    if not folder.exists():
+        return (
+            f"{folder} does not exist; name folders that awm pocket reproduce --out FOLDER finished"
+        )
+    if (folder / "eval-before").is_dir():
+        return (
+            f"{folder} holds no finished pair (there is no {missing}); finish it with the options "
+            f"that it was begun with: awm pocket reproduce --seed S --out {folder}"
+        )
+    return (
+        f"{folder} is no pair of awm pocket reproduce (there is neither {missing} nor "
+        "eval-before); name folders that awm pocket reproduce --out FOLDER finished"
+    )
 
 
 def _check_poolable(folders: Sequence[Path], pairs: Sequence[Reproduction]) -> None:

@@ -12,6 +12,7 @@ import torch
 from transformers import AutoConfig, AutoModelForImageTextToText
 
 from awm.errors import ConfigError
+from awm.models.local_generation import refuse_missing_folder
 from awm.models.local_processor import load_processor
 from awm.train.config import PolicySettings
 
@@ -26,6 +27,7 @@ def load_policy(settings: PolicySettings) -> tuple[Any, Any]:
         ConfigError: there is none at the path, or it has no eyes.
     """
     path = settings.path
+    refuse_missing_folder(path)
     try:
         model_type = AutoConfig.from_pretrained(path).model_type
     except (OSError, ValueError) as error:

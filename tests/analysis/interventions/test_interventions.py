@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from chat_server import ChatServer, text_reply
 
+from awm.analysis.interventions.memory_writer import refusal_reason
 from awm.analysis.interventions.records import Arm, InterventionSettings
 from awm.analysis.interventions.report import report_intervention
 from awm.analysis.interventions.run import intervene
@@ -368,3 +369,16 @@ def test_a_killed_comparison_resumes_and_does_nothing_twice(tmp_path: Path) -> N
     assert {arm: f["n_memory"] for arm, f in report["arms"].items()} == {"empty": 2, "original": 2}
     keys = [(r["question_id"], r["arm"]) for r in read_jsonl(tmp_path / "comparison/scores.jsonl")]
     assert len(keys) == len(set(keys)) == 2 * N
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        ('"findings" must be a list.', '"findings" must be a list.'),
+        ("The reply is not one JSON object (x: y).", "The reply is not one JSON object (x: y)."),
+        ('{"page": 9, "finding": "a: b"}: No page 9.', "No page 9."),
+        ('{"finding": "' + "x" * 187 + ": Too long.", "Too long."),
+    ],
+)
+def test_the_reason_of_a_refusal_stands_without_the_finding(refusal: str, reason: str) -> None:
+    assert refusal_reason(refusal) == reason

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from awm.agent.episode import short_answer
+from awm.agent.episode import ErrorRecord, short_answer
 from awm.analysis.audits import Audit, AuditCase
 from awm.analysis.breakdowns import QuestionResult
 from awm.analysis.controls import Control, MemorySource
@@ -63,6 +63,8 @@ class LogTable:
     audit: Audit = field(default_factory=Audit)
     to_read: list[int] = field(default_factory=list)
     """Rows that a model has to work on."""
+    unreadable: list[int] = field(default_factory=list)
+    """Rows that failed, or record neither a memory nor what a reader answers from one."""
     n_errors: int = 0
     primary: str | None = None
     """The reader whose answers make the memory-only figures: the first that the log names."""
@@ -80,7 +82,7 @@ class LogTable:
 
     def take_scores(self, records: Iterable[ScoreRecord]) -> None:
         """Take over what a reader's run measured."""
-        index = {self.rows[i].id: i for i in self.to_read}
+        index = {self.rows[i].id: i for i in (*self.to_read, *self.unreadable)}
         for record in records:
             i = index[record.question_id]
             self.finals[i] = record.final.score
@@ -167,6 +169,8 @@ def _add(table: LogTable, row: LogRow, judge: Judge, has_extractor: bool) -> Non
     must_read = not readers and row.memory is not None
     if not failed and (must_read or must_extract):
         table.to_read.append(len(table.rows))
+    elif failed or not readers:
+        table.unreadable.append(len(table.rows))
     scores = {
         reader: tuple(
             None if failed or has_extractor else _score(given, row, judge) for given in rollouts
@@ -259,29 +263,52 @@ def _as_text(answer: Any) -> str | None:
 
 
 def reading_source(table: LogTable) -> Source:
-    """Give the rows that a model has to work on, in the form of a run's questions."""
-    indices = table.to_read
+    """Give the rows that a model has to work on, in the form of a run's questions.
+
+    The unreadable ones stand among them in the order of the log, unmeasured and with the reason,
+    so that the run folder does not pass over them in silence.
+    """
+    indices = sorted((*table.to_read, *table.unreadable))
     examples = [_example_record(_reload(table, i)) for i in indices]
 
     def load(position: int) -> Task:
         row = _reload(table, indices[position])
+        if row.error is not None:
+            failed = _unmeasured(f"the log's row has an `error`: {row.error}")
+            return Task(_example(row), memory=None, final=failed, memory_answer=failed)
         rollouts = next((r for name, r in row.readers.items() if _is(name, table.primary)), ())
         given = rollouts[0] if rollouts else None
         return Task(
             example=_example(row),
             memory=None if row.memory is None else render_memory(row.memory),
             final=_final(table, indices[position], row),
-            memory_answer=None if given is None else _known(given),
+            memory_answer=_memory_answer(row, given),
         )
 
     return Source(examples, load, _dataset(table))
 
 
+def _memory_answer(row: LogRow, given: Given | None) -> AnswerScore | Answered | None:
+    """Give the row's own memory-only answer, or why there can be none; None: ask the reader."""
+    if given is not None:
+        return _known(given)
+    return _unmeasured("the log's row records no memory") if row.memory is None else None
+
+
+def _unmeasured(message: str) -> AnswerScore:
+    error = ErrorRecord(type=UNMEASURED.type, message=message)
+    return AnswerScore(prediction=None, score=None, error=error)
+
+
 def _final(table: LogTable, index: int, row: LogRow) -> AnswerScore | Answered:
-    """Give the final answer as text, or its score where it is no text or was judged as a list."""
-    if isinstance(row.final.answer, str) or table.finals[index] is None:
+    """Give the final answer to be judged, or with its score where it was judged as it stands.
+
+    A list or a number is judged as such when the log is read, and its text might score otherwise.
+    """
+    answer, score = row.final.answer, table.finals[index]
+    if isinstance(answer, str) or score is None:
         return _known(row.final)
-    return _known(Given(score=table.finals[index], is_scored=True))
+    return AnswerScore(prediction=_as_text(answer), score=score)
 
 
 def _is(reader: str | None, name: str | None) -> bool:

@@ -30,6 +30,7 @@ from typing import Any
 import orjson
 
 from awm.analysis.diagnosis.log_rows import FIELDS, FORMATS, LogRow, RowReader
+from awm.counted import counted
 from awm.errors import DataError
 from awm.faults import MAX_FAULTS, did_you_mean, faulty_rows, kind_of, reason, row_hint
 
@@ -105,7 +106,8 @@ class Log:
         found = []
         for name, count in sorted(self.unknown_fields.items()):
             hint = did_you_mean(name, FIELDS)
-            found.append(f"the field {name!r} is not known and was ignored ({count} rows{hint})")
+            rows = counted(count, "row", "rows")
+            found.append(f"the field {name!r} is not known and was ignored ({rows}{hint})")
         return found
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:

@@ -34,6 +34,7 @@ from awm.analysis.readers import (
 from awm.analysis.statistics.bootstrap import ResamplingPlan, estimate
 from awm.analysis.statistics.intervals import Estimate
 from awm.analysis.statistics.ratios import mean_ratio, p_mmc_ratio
+from awm.counted import counted
 from awm.scoring.outcome import OutcomeCounts, count_outcomes, outcome
 
 
@@ -227,8 +228,9 @@ def _warnings(table: LogTable) -> list[str]:
     n_alone = sum(row.document is None for row in table.rows)
     if n_alone:
         found.append(
-            f"{n_alone} of {len(table.rows)} rows name no `document`: each counts as a document "
-            "of its own, and where questions share one the intervals are too narrow"
+            f"{n_alone} of {counted(len(table.rows), 'row names', 'rows name')} no `document`: "
+            "each counts as a document of its own, and where questions share one the intervals are "
+            "too narrow"
         )
     n_ran = len(table.rows) - table.n_errors
     n_without = sum(not row.has_memory for row in table.rows) - table.n_errors

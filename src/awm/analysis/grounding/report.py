@@ -130,6 +130,12 @@ def report_grounding(path: Path) -> GroundingReport:
         )
         for item, verdicts in found
     ]
+    errors = [
+        each.error
+        for _, verdicts in found
+        for each in verdicts
+        if each is not None and each.error is not None
+    ]
     title = {
         "run": str(path),
         "source": manifest.source.path,
@@ -137,14 +143,8 @@ def report_grounding(path: Path) -> GroundingReport:
         "benchmark": manifest.dataset.benchmark,
         "verifier": manifest.settings["verifier"]["spec"],
         "n_left_out": manifest.n_left_out,
-        "errors": dict(
-            Counter(
-                each.error.type
-                for _, verdicts in found
-                for each in verdicts
-                if each is not None and each.error is not None
-            )
-        ),
+        "errors": dict(Counter(error.type for error in errors)),
+        "error_sample": errors[0].message if errors else None,
     }
     return make_grounding_report(rows, title)
 

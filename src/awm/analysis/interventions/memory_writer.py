@@ -29,6 +29,8 @@ MAX_FINDINGS = 12
 """Most findings of one memory: the agent's turn limit, which bounds its own memory, too."""
 MAX_ATTEMPTS = 2
 MAX_REPLY_CHARACTERS = 100_000
+MAX_SHOWN_ENTRY = 200
+"""Characters of a refused finding that its refusal quotes."""
 
 WRITER_SYSTEM = """\
 You take notes for someone who will answer a question about a document without seeing it. You see \
@@ -159,9 +161,22 @@ def _add_findings(memory: WorkingMemory, reply: str, attempt: int) -> list[str]:
                 raise ToolError(f"There are {MAX_FINDINGS} findings already; that is the limit.")
             memory.add(text, page, attempt)
         except ToolError as error:
-            shown = json.dumps(entry, ensure_ascii=False)[:200]
+            shown = json.dumps(entry, ensure_ascii=False)[:MAX_SHOWN_ENTRY]
             refusals.append(without_lone_surrogates(f"{shown}: {error}"))
     return refusals
+
+
+def refusal_reason(refusal: str) -> str:
+    r"""Give a refusal without the finding that was refused, which precedes it.
+
+    >>> refusal_reason('{"page": 9, "finding": "x"}: There is no page 9 here. Nothing was saved.')
+    'There is no page 9 here. Nothing was saved.'
+    """
+    try:
+        _, end = json.JSONDecoder().raw_decode(refusal)
+    except (ValueError, RecursionError):
+        end = MAX_SHOWN_ENTRY  # what is longer was cut
+    return refusal[end + 2 :] if refusal[end : end + 2] == ": " else refusal
 
 
 def parse_findings(reply: str) -> list[Any]:

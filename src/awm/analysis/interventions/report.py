@@ -8,6 +8,7 @@ both measured.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,12 +26,12 @@ from awm.analysis.interventions.figures import (
     CellRow,
     InterventionReport,
 )
-from awm.analysis.interventions.memory_writer import MemoryWrite
+from awm.analysis.interventions.memory_writer import MemoryWrite, refusal_reason
 from awm.analysis.interventions.records import ARMS, Arm, ArmScore, open_intervention
 from awm.analysis.statistics.bootstrap import ResamplingPlan, estimate, estimate_difference
 from awm.analysis.statistics.paired import mcnemar
 from awm.analysis.statistics.ratios import Ratio, mean_ratio, p_mmc_ratio
-from awm.memory import render_findings
+from awm.memory import render_findings, visible_line
 from awm.scoring.outcome import Outcome, count_outcomes
 
 
@@ -84,8 +85,10 @@ def report_intervention(path: Path) -> InterventionReport:
             f"the source run's setting is {manifest.source.setting}: the paper replaces memories "
             "of ep-given runs, whose agents saw the gold pages"
         )
-    writing = _writing(run.journal("memories", MemoryWrite).read())
-    return make_report(rows, title, writing=writing, warnings=warnings)
+    writes = {write.question_id: write for write in run.journal("memories", MemoryWrite).read()}
+    records = list(writes.values())
+    warnings += _refused_writing(records)
+    return make_report(rows, title, writing=_writing(records), warnings=warnings)
 
 
 def make_report(
@@ -138,6 +141,8 @@ PAGES_SEEN = (
     "the answer generator saw the gold pages: final answers do not rest on the memory alone "
     "(the other reading of the paper)"
 )
+MAX_REFUSAL = 200
+"""Characters of a refusal that a warning quotes."""
 _ByArm = dict[Arm, dict[str, ArmRow]]
 
 
@@ -269,11 +274,36 @@ def _audit(arm: Arm, rows: dict[str, ArmRow], ids: Sequence[str], plan: Resampli
     )
 
 
-def _writing(writes: Any) -> dict[str, int] | None:
-    latest: dict[str, MemoryWrite] = {write.question_id: write for write in writes}
-    if not latest:
+def _refused_writing(records: Sequence[MemoryWrite]) -> list[str]:
+    """Warn where improved memories are empty because all that was written was refused."""
+    empty = [
+        write for write in records if write.error is None and not write.findings and write.refusals
+    ]
+    if not empty:
+        return []
+    consequence = (
+        "what differs from them says nothing about better memories"
+        if len(empty) == len(records)
+        else "there the comparison is with an empty memory and says nothing about better ones"
+    )
+    return [
+        f"{len(empty)} of {len(records)} improved memories are empty because their writing was "
+        f"refused, most often so: {_most_frequent(empty)} - {consequence}"
+    ]
+
+
+def _most_frequent(writes: Sequence[MemoryWrite]) -> str:
+    """Quote the most frequent refusal; those that differ in a number or in brackets are one."""
+    reasons = [refusal_reason(refusal) for write in writes for refusal in write.refusals]
+    kinds = [re.sub(r"\(.*\)|\d+", "", reason) for reason in reasons]
+    (kind, n), *_ = Counter(kinds).most_common(1)
+    example = visible_line(reasons[kinds.index(kind)])
+    return f"{example[:MAX_REFUSAL]!r} ({n} of {len(reasons)} refusals)"
+
+
+def _writing(records: Sequence[MemoryWrite]) -> dict[str, int] | None:
+    if not records:
         return None
-    records = list(latest.values())
     return {
         "n_memories": len(records),
         "n_findings": sum(len(write.findings) for write in records),
