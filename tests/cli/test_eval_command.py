@@ -257,3 +257,20 @@ def test_documents_that_the_agent_reads_may_be_called_anything(tmp_path: Path) -
 
     assert awm(*EVAL).exit_code == 0
     assert name in awm("show", "run", "1").stdout
+
+
+def test_without_a_run_folder_the_same_settings_find_the_same_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = "eval --benchmark pocket --limit 3 --model lexical --reader lexical --json"
+
+    first, again = awm(*command.split()), awm(*command.split(), "--concurrency", "2")
+    other = awm(*command.split(), "--seed", "2")
+
+    assert (first.exit_code, again.exit_code, other.exit_code) == (0, 0, 0)
+    folders = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert len(folders) == 2
+    assert all(name.startswith("pocket-") for name in folders)
+    sessions = (tmp_path / json.loads(first.stdout)["run"] / "sessions.jsonl").read_text()
+    assert len(sessions.splitlines()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ from awm.evaluate import EvalSettings, evaluate
 from awm.report.diagnosis_tables import print_readers, print_rollouts
 from awm.report.tables import print_summary
 from awm.runs import open_run
+
+_OPERATIONAL = ("concurrency", "cache_dir", "max_failures_in_a_row")
+"""Settings that do not change the name of a run's default folder."""
 
 
 def default_cache_dir() -> Path:
@@ -81,7 +85,13 @@ def evaluate_command(
     concurrency: Annotated[
         int | None, typer.Option(help="Questions under way at once (default 8).")
     ] = None,
-    run: Annotated[Path | None, typer.Option(help="The run folder; resumed if it exists.")] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="The run folder; resumed if it exists (default: runs/BENCHMARK-HASH, the same for "
+            "the same settings)."
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file; flags win over it.")] = None,
     assignments: Annotated[
         list[str] | None,
@@ -158,8 +168,16 @@ def eval_settings(
         )
     if not keeps_memory:
         values |= {"reader": None, "readers": [], "reader_samples": 1}
+    values.setdefault("run", _default_run(values))
     values.setdefault("cache_dir", default_cache_dir())
     return build_settings(EvalSettings, values, flags, missing)
+
+
+def _default_run(values: dict[str, Any]) -> Path:
+    """Name a run folder after the settings, so that the same command finds it again."""
+    named = {name: value for name, value in values.items() if name not in _OPERATIONAL}
+    digest = hashlib.sha256(orjson.dumps(named, default=str, option=orjson.OPT_SORT_KEYS))
+    return Path("runs") / f"{values.get('benchmark', 'eval')}-{digest.hexdigest()[:8]}"
 
 
 def run_evaluation(settings: EvalSettings, benchmark: Benchmark, console: Console) -> RunSummary:

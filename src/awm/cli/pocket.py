@@ -24,7 +24,9 @@ _INTERRUPTED = (
 
 @pocket_app.command("train")
 def train(
-    out: Annotated[Path, typer.Option(help="Folder for the two models.")],
+    out: Annotated[Path, typer.Option(help="Folder for the two models.")] = Path(
+        "runs/pocket-weights"
+    ),
     seed: Annotated[int, typer.Option(help="Of the weights and of the training documents.")] = 0,
     generic: Annotated[
         float | None,
