@@ -144,7 +144,7 @@ def test_all_that_is_missing_is_named_at_once_with_its_flag() -> None:
     with pytest.raises(ConfigError) as own_data:
         eval_settings(None, flags | {"benchmark": "jsonl"}, [])
 
-    for name in ("benchmark", "model", "reader", "run"):
+    for name in ("benchmark", "model", "reader"):
         assert f"  {name}: missing (give --{name} or {name} = … in the TOML" in str(nothing.value)
     assert "data: missing" not in str(nothing.value)
     assert "data: missing (give --data or data = … in the TOML file); the folder or file that" in (
