@@ -270,7 +270,7 @@ def test_other_settings_are_refused_with_every_difference_named(tmp_path: Path) 
         open_store(tmp_path, other)
 
     message = str(refused.value)
-    assert "was made with other settings" in message
+    assert "was made with other settings (the run's -> those given now)" in message
     for difference in (
         "model.temperature: None -> 0.5",
         "model.extra_body.chat_template_kwargs.enable_thinking: (not set) -> False",

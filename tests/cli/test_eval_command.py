@@ -272,5 +272,6 @@ def test_without_a_run_folder_the_same_settings_find_the_same_one(
     folders = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert len(folders) == 2
     assert all(name.startswith("pocket-") for name in folders)
-    sessions = (tmp_path / json.loads(first.stdout)["run"] / "sessions.jsonl").read_text()
-    assert len(sessions.splitlines()) == 2
+    folder = json.loads(first.stdout)["run"]
+    assert len((tmp_path / folder / "sessions.jsonl").read_text().splitlines()) == 2
+    assert f"show {folder} lists the questions" in awm(*command.split()[:-1]).stdout

@@ -222,7 +222,7 @@ def _run_control(
     }
 
     async def work() -> None:
-        model = build_model(reader)
+        model = build_model(reader, role="--reader")
         extractor = build_model(ModelSettings(**extractor_settings)) if extractor_settings else None
         judging = Judging(manifest.judge, extractor, _prompt(results))
         try:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
-from rich.markup import escape
 
 from awm.benchmarks import load_benchmark
 from awm.cli.errors import shown_errors
-from awm.cli.eval import default_cache_dir, run_evaluation
+from awm.cli.eval import default_cache_dir, print_next, run_evaluation
 from awm.cli.terminal import open_console
 from awm.evaluate import EvalSettings
 from awm.models.chat import ModelSettings
 from awm.report.tables import print_summary
-
-
-def _program() -> str:
-    """Give the command that reaches this program from here: a venv's may not be on the path."""
-    started = Path(sys.argv[0])
-    if shutil.which("awm") is None and started.name == "awm" and started.exists():
-        return shlex.quote(os.path.relpath(started))
-    return "awm"
 
 
 def demo(
@@ -57,10 +45,4 @@ def demo(
         return
     console = open_console()
     print_summary(summary, console)
-    show = escape(f"{_program()} show {shlex.quote(str(folder))}")
-    console.print(
-        f"\nNext: [bold]{show}[/bold] lists the questions, "
-        f"[bold]{show} 1[/bold] walks through the first episode.",
-        highlight=False,
-        soft_wrap=True,
-    )
+    print_next(folder, console)

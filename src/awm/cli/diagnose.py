@@ -258,8 +258,10 @@ def _reread(
     }
 
     async def work() -> None:
-        reader = build_model(settings.reader) if settings.reader else None
-        extractor = build_model(settings.extractor) if settings.extractor else None
+        reader = build_model(settings.reader, role="--reader") if settings.reader else None
+        extractor = None
+        if settings.extractor:
+            extractor = build_model(settings.extractor, role="--extractor")
         judging = Judging(settings.judge, extractor, _prompt(settings))
         try:
             with ProgressBar(console) as bar:

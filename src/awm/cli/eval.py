@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +14,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from awm.analysis.summary import RunSummary, summarize
 from awm.benchmarks import BENCHMARKS, Benchmark, load_benchmark
@@ -143,6 +147,7 @@ def evaluate_command(
         typer.echo(orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
         print_run(summary, open_console())
+        print_next(settings.run, open_console())
     if summary.n_unmeasured or summary.n_unmeasured_rereadings:
         raise typer.Exit(UNMEASURED)
 
@@ -201,6 +206,25 @@ def print_run(summary: RunSummary, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def print_next(run: Path, console: Console) -> None:
+    """Say how to look into a run."""
+    show = escape(f"{_program()} show {shlex.quote(str(run))}")
+    console.print(
+        f"\nNext: [bold]{show}[/bold] lists the questions, "
+        f"[bold]{show} 1[/bold] walks through the first episode.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _program() -> str:
+    """Give the command that reaches this program from here: a venv's may not be on the path."""
+    started = Path(sys.argv[0])
+    if shutil.which("awm") is None and started.name == "awm" and started.exists():
+        return shlex.quote(os.path.relpath(started))
+    return "awm"
 
 
 def _tell_problems(benchmark: Benchmark, console: Console) -> None:

@@ -121,7 +121,7 @@ def print_breakdowns(breakdowns: Sequence[Breakdown], console: Console) -> None:
             _say(console, note)
         if breakdown.n_unknown:
             unknown = counted(breakdown.n_unknown, "question is", "questions are")
-            _say(console, f"{unknown} in no group: not known.")
+            _say(console, f"{unknown} in no group: no gold page, or not known.")
     if breakdowns:
         _say(console, f"{_CELLS_TITLE}: {_CELLS_LEGEND}.")
 
@@ -140,7 +140,7 @@ def print_failures(failures: Failures, console: Console) -> None:
     left = failures.n_unknown + failures.n_unmeasured
     if left:
         without = counted(left, "question has", "questions have")
-        _say(console, f"{without} no verdict: pages not known, or not measured.")
+        _say(console, f"{without} no verdict: no gold page, pages not known, or not measured.")
 
 
 def print_audits(audits: AuditSummary, console: Console) -> None:

@@ -184,10 +184,10 @@ def compare_manifests(old: RunManifest, new: RunManifest) -> list[str]:
 
 
 def name_differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Name what differs between two flat sets of settings: "name: old -> new"."""
+    """Name what differs between two flat sets of settings: "name: old -> new", hashes last."""
     return [
         f"{key}: {_say(before, key)} -> {_say(after, key)}"
-        for key in sorted(before.keys() | after.keys())
+        for key in sorted(before.keys() | after.keys(), key=lambda key: ("hash" in key, key))
         if before.get(key, _NOT_SET) != after.get(key, _NOT_SET)
     ]
 

@@ -141,7 +141,7 @@ def create_or_resume(
                 )
             elif differences:
                 raise RunMismatchError(
-                    f"{path} was made with other settings:\n  "
+                    f"{path} was made with other settings (the run's -> those given now):\n  "
                     + "\n  ".join(differences)
                     + "\nChoose another --run, or the same settings to resume."
                 )

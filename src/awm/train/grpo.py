@@ -153,14 +153,14 @@ def make_scorer(settings: GRPOSettings, benchmark: Benchmark) -> TrajectoryScore
     extractor: ChatModel | None = None
     prompt: ExtractionPrompt | None = None
     if settings.extractor is not None:
-        extractor = build_model(settings.extractor)
+        extractor = build_model(settings.extractor, role="--extractor")
         form = benchmark.extraction_form
         path = settings.extraction_prompt
         own = ExtractionPrompt.own(form)
         prompt = own if path is None else ExtractionPrompt.from_file(path, form)
     return TrajectoryScorer(
         benchmark,
-        build_model(settings.reader),
+        build_model(settings.reader, role="--reader"),
         settings.reward,
         extractor=extractor,
         prompt=prompt,
