@@ -338,6 +338,18 @@ def test_a_batch_of_drills_and_trajectories_fits_the_mix() -> None:
     assert mix.drills_later < mix.drills_first <= mix.n_rows
 
 
+def test_the_same_seed_and_threads_give_the_same_weights(tmp_path: Path) -> None:
+    settings = PocketTraining(vision_steps=3, imitation_steps=6, reader_steps=2, threads=2)
+
+    for folder in ("first", "second"):
+        train_pocket(settings, tmp_path / folder, lambda _: None, n_checked=4)
+
+    for role in ("policy", "reader"):
+        first, second = (tmp_path / n / role / "model.safetensors" for n in ("first", "second"))
+        assert first.read_bytes() == second.read_bytes()
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
 def test_a_whole_training_of_a_few_steps_writes_both_models(tmp_path: Path) -> None:
     said: list[str] = []
     settings = PocketTraining(vision_steps=2, imitation_steps=2, reader_steps=2, threads=1)
