@@ -141,7 +141,7 @@ def make_pages(random: Random, split: Split) -> Pages:
         n_pages = min(random.choice((1, 2, 3, 3, 3)), len(open_pages))
         leads: list[int] = []
         for i in random.sample(open_pages, n_pages):
-            value = _value(random, split, subjects[i], leads)
+            value = draw_value(random, split, subjects[i], leads)
             leads.append(int(value[:2]))
             facts[i].append((key, value))
             free[i] -= 1
@@ -151,7 +151,15 @@ def make_pages(random: Random, split: Split) -> Pages:
     return tuple(PocketPage(subject, tuple(own)) for subject, own in pairs)
 
 
-def _value(random: Random, split: Split, subject: str, leads: list[int]) -> str:
+def draw_value(random: Random, split: Split, subject: str, leads: Sequence[int] = ()) -> str:
+    """Draw a value that may stand on a subject's pages in a split.
+
+    Args:
+        random: what chooses.
+        split: whose value it is.
+        subject: on whose pages it stands.
+        leads: leading two digits of other values, from which it is to differ clearly.
+    """
     while True:
         value = str(random.randint(1000, 9999))
         clear = all(abs(int(value[:2]) - lead) >= MIN_LEAD for lead in leads)

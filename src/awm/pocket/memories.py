@@ -14,14 +14,19 @@ from random import Random
 from awm.benchmarks.pocket_world import (
     KEYS,
     MAX_PAGES,
-    MIN_LEAD,
     NAMES,
     NOT_ANSWERABLE,
     PocketCase,
-    belongs_to,
+    draw_value,
 )
 from awm.memory import Finding
-from awm.pocket.teacher import compared, generic_finding, missing_finding, specific_finding
+from awm.pocket.teacher import (
+    compared,
+    generic_finding,
+    larger,
+    missing_finding,
+    specific_finding,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ class MemoryMaker:
             texts += self._distractors(case, 1)
         self._random.shuffle(texts)
         if case.kind == "larger_subject":
-            return texts, case.subjects[values.index(max(values))]
+            return texts, larger(case.subjects, values)
         return texts, max(values)
 
     def _generic(self, case: PocketCase) -> tuple[list[str], str]:
@@ -168,12 +173,8 @@ class MemoryMaker:
     def _values(self, names: tuple[str, ...]) -> list[str]:
         values: list[str] = []
         for name in names:
-            while True:
-                value = str(self._random.randint(1000, 9999))
-                clear = all(abs(int(value[:2]) - int(v[:2])) >= MIN_LEAD for v in values)
-                if clear and belongs_to(name, value) == "train":
-                    break
-            values.append(value)
+            leads = [int(value[:2]) for value in values]
+            values.append(draw_value(self._random, "train", name, leads))
         return values
 
 

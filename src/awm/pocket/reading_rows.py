@@ -12,14 +12,13 @@ from awm.benchmarks.pocket_world import (
     MIN_LEAD,
     NAMES,
     NOT_ANSWERABLE,
-    belongs_to,
-    comparison,
+    draw_value,
 )
 from awm.models.chat import text_message
 from awm.pocket.encoding import UNKNOWN, Encoder
 from awm.pocket.memories import Memory
-from awm.pocket.rows import TrainingRow
-from awm.pocket.teacher import compared
+from awm.pocket.rows import TrainingRow, named_values
+from awm.pocket.teacher import drilled_comparison
 from awm.pocket.vision import PAIRS
 
 
@@ -77,12 +76,9 @@ class ReadingRows:
         self, row: TrainingRow, facts: dict[tuple[int, int], int], key: int, first: int
     ) -> None:
         """Note where the values of thoughts and of the answer can be read, and whose they are."""
-        name = UNKNOWN
-        for i in range(first, len(row.ids) - 1):
-            name = self._names.get(row.ids[i], name)  # the value is that of the one named last
-            if {row.ids[i], row.ids[i + 1]} <= self._pairs:
-                row.sources |= _copied(i, facts[name, key])
-                row.asked_names[i - 1 : i + 1] = [name] * 2
+        for i, name in named_values(row.ids, self._names, self._pairs, first):
+            row.sources |= _copied(i, facts[name, key])
+            row.asked_names[i - 1 : i + 1] = [name] * 2
 
     def drill(self, random: Random, n_items: int = 10) -> TrainingRow:
         """Make a drill: a memory of many facts, and short questions to all of it."""
@@ -91,9 +87,7 @@ class ReadingRows:
         pairs = [(name, key) for name in names for key in keys]
         facts: dict[tuple[str, str], str] = {}
         for name, key in random.sample(pairs, 5):
-            while belongs_to(name, value := str(random.randint(1000, 9999))) != "train":
-                pass
-            facts[name, key] = value
+            facts[name, key] = draw_value(random, "train", name)
         texts = [f"The {key} of {name} is {value}." for (name, key), value in facts.items()]
         texts += [f"{name} lists its {key}." for name, key in random.sample(pairs, 1)]
         counts = {key: str(random.randint(1, 9)) for key in random.sample(keys, 2)}
@@ -118,11 +112,12 @@ class ReadingRows:
             if a[1] == b[1] and abs(int(facts[a][:2]) - int(facts[b][:2])) >= MIN_LEAD
         ]
         for (one, key), (other, _) in random.sample(duels, min(2, len(duels))):
-            wants_value = random.random() < 0.5
-            winner = max((one, other), key=lambda name: facts[name, key])
-            reply = compared((one, other), (facts[one, key], facts[other, key]))
-            reply += facts[winner, key] if wants_value else winner
-            question = comparison(key, (one, other), wants_value=wants_value)
+            question, reply = drilled_comparison(
+                key,
+                (one, other),
+                (facts[one, key], facts[other, key]),
+                wants_value=random.random() < 0.5,
+            )
             first = self._ask(row, question, reply, KEYS.index(key))
             self._point_thoughts(row, places, KEYS.index(key), first)
         for key in keys:

@@ -8,10 +8,10 @@ two values are given, and which is the larger is asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,11 +24,10 @@ from awm.benchmarks.pocket_world import (
     PocketCase,
     PocketPage,
     belongs_to,
-    comparison,
 )
 from awm.pocket.encoding import UNKNOWN, Encoder, Row
 from awm.pocket.model import N_VISUAL, image_inputs, pad_rows, page_pixels
-from awm.pocket.teacher import SLIPS, compared, larger, play
+from awm.pocket.teacher import SLIPS, drilled_comparison, play
 from awm.pocket.tokenizer import IMAGE_END, IMAGE_PAD, IMAGE_START
 from awm.pocket.vision import PAIRS
 from awm.retrieval import BM25Retriever
@@ -39,8 +38,12 @@ SLIP_SHARE = 0.05
 """Of the episodes that have a slip in them; the slip itself is not trained."""
 FACT_WEIGHT = 4.0
 """Weight of a token that states what only the pages tell, against 1 of the call's JSON."""
+_FACT_PIECES = [*map(str, range(10)), NOT_ANSWERABLE, "The ", "The page lists the ", "Not found: "]
 _KEY_ID = {key: i for i, key in enumerate(KEYS)}
 _NAME_ID = {name: i for i, name in enumerate(NAMES)}
+
+
+N = TypeVar("N")
 
 
 @dataclass(slots=True)
@@ -75,10 +78,10 @@ class RowMaker:
         self._random = random
         self._generic_share = generic_share
         self._retriever = BM25Retriever(max_indexes=1)
-        self._pairs = set(encoder.tokenizer.convert_tokens_to_ids(PAIRS))
-        self._subjects = dict(
-            zip(encoder.tokenizer.convert_tokens_to_ids(NAMES), NAMES, strict=True)
-        )
+        ids = encoder.tokenizer.convert_tokens_to_ids
+        self._pairs = set(ids(PAIRS))
+        self._subjects = dict(zip(ids(NAMES), NAMES, strict=True))
+        self._facts = self._pairs | set(self._subjects) | set(ids(_FACT_PIECES))
 
     def trajectory(self, case: PocketCase, generic: bool | None = None) -> TrainingRow:
         """Make the row of an episode."""
@@ -90,10 +93,9 @@ class RowMaker:
         row = self._encoder.conversation(episode.messages)
         if slip:
             row.turn_of = [-1 if turn == 1 else turn - (turn > 1) for turn in row.turn_of]
-        facts = self._fact_tokens()
         last = max(row.turn_of)
         weights = [
-            0.0 if turn < 0 else FACT_WEIGHT if token in facts or turn == last else 1.0
+            0.0 if turn < 0 else FACT_WEIGHT if token in self._facts or turn == last else 1.0
             for token, turn in zip(row.ids, row.turn_of, strict=True)
         ]
         names, keys = _asked(case, row)
@@ -107,18 +109,9 @@ class RowMaker:
     def _point_to_values(self, case: PocketCase, row: Row, made: TrainingRow) -> None:
         """Note where the values of findings, of thoughts and of the answer can be read."""
         patches = self._value_patches(made)
-        last = max(row.turn_of)
         written: dict[str, list[int]] = {}
-        subject = ""
-        for i in range(len(row.ids) - 1):
-            turn = row.turn_of[i]
-            # Of two subjects the value is that of the one named last: whose it is, or the winner.
-            subject = self._subjects.get(row.ids[i], subject)
-            if turn < 1 or not {row.ids[i], row.ids[i + 1]} <= self._pairs:
-                continue
-            if turn < last or len(case.subjects) == 1:
-                subject = case.subjects[min(turn, len(case.subjects)) - 1]
-            if (subject, case.key, 0) not in patches:
+        for i, subject in named_values(row.ids, self._subjects, self._pairs):
+            if row.turn_of[i] < 1:
                 continue
             for place in (0, 1):
                 made.sources[i + place] = [
@@ -137,12 +130,6 @@ class RowMaker:
             for line, (key, _) in enumerate(page.facts, start=1)
             for place in (0, 1)
         }
-
-    def _fact_tokens(self) -> set[int]:
-        token = self._encoder.tokenizer.convert_tokens_to_ids
-        pieces = [f"{n:02d}" for n in range(100)] + [str(n) for n in range(10)]
-        pieces += [NOT_ANSWERABLE, "The ", "The page lists the ", "Not found: "]
-        return set(map(token, pieces)) | set(map(token, NAMES))
 
     def drill(self, case: PocketCase, n_items: int = 12) -> TrainingRow:
         """Make a reading drill on some of the pages of a case."""
@@ -199,24 +186,23 @@ class RowMaker:
             if key == same and one != other
         ]
         for key, one, other in random.sample(duels, min(most, len(duels))):
-            winner = max((one, other), key=lambda subject: values[subject, key])
-            wants_value = random.random() < 0.5
-            question = encoder.text(comparison(key, (one, other), wants_value=wants_value))
-            thoughts = compared((one, other), (values[one, key], values[other, key]))
-            answer = encoder.text(thoughts + (values[winner, key] if wants_value else winner))
+            asked, reply = drilled_comparison(
+                key,
+                (one, other),
+                (values[one, key], values[other, key]),
+                wants_value=random.random() < 0.5,
+            )
+            question, answer = encoder.text(asked), encoder.text(reply)
             first = len(row.ids) + len(question)
             row.ids += [*question, *answer, encoder.end]
             n_asked, n_written = len(question), len(answer) + 1
             row.weights += [0.0] * n_asked + [1.0] * n_written
             row.asked_names += [UNKNOWN] * (n_asked + n_written)
             row.asked_keys += [UNKNOWN] * n_asked + [_KEY_ID[key]] * n_written
-            subject = ""
-            for i in range(first, len(row.ids) - 1):
-                subject = self._subjects.get(row.ids[i], subject)
-                if {row.ids[i], row.ids[i + 1]} <= self._pairs:
-                    for place in (0, 1):
-                        row.sources[i + place] = [patches[subject, key, place]]
-                        row.asked_names[i + place] = _NAME_ID[subject]
+            for i, subject in named_values(row.ids, self._subjects, self._pairs, first):
+                for place in (0, 1):
+                    row.sources[i + place] = [patches[subject, key, place]]
+                    row.asked_names[i + place] = _NAME_ID[subject]
 
     def comparison_drill(self, n_items: int = 10) -> TrainingRow:
         """Make a drill of given values: whose is the larger, and the answer.
@@ -229,25 +215,46 @@ class RowMaker:
         for _ in range(n_items):
             subjects, key = tuple(random.sample(NAMES, 2)), random.choice(KEYS)
             values = two_values(random, subjects, near=random.random() < 0.5)
-            wants_value = random.random() < 0.5
-            winner = larger(subjects, values)
-            given, mark, decided = compared(subjects, values).partition(": ")
-            question = comparison(key, subjects, wants_value=wants_value)
-            asked = encoder.text(question + given + mark)
-            reply = encoder.text(decided + (max(values) if wants_value else winner))
-            first = len(row.ids) + len(asked)
+            question, whole = drilled_comparison(
+                key, subjects, values, wants_value=random.random() < 0.5
+            )
+            given, mark, decided = whole.partition(": ")
+            asked, reply = encoder.text(question + given + mark), encoder.text(decided)
+            before, first = len(row.ids), len(row.ids) + len(asked)
             row.ids += [*asked, *reply, encoder.end]
             row.weights += [0.0] * len(asked) + [1.0] * (len(reply) + 1)
             row.asked_names += [UNKNOWN] * (len(asked) + len(reply) + 1)
             row.asked_keys += [UNKNOWN] * (len(asked) + len(reply) + 1)
-            if wants_value:
-                # What is given ends with the tokens "A", " is ", "12", "34", ", ", "B", and so on.
-                value = first - (8 if winner == subjects[0] else 3)
-                answer = len(row.ids) - 3
+            stated: dict[str, int] = {}
+            for i, subject in named_values(row.ids, self._subjects, self._pairs, before):
+                at = stated.setdefault(subject, i)
+                if i < first:
+                    continue
                 for place in (0, 1):
-                    row.sources[answer + place] = [value + place]
-                    row.asked_names[answer + place] = _NAME_ID[winner]
+                    row.sources[i + place] = [at + place]
+                    row.asked_names[i + place] = _NAME_ID[subject]
         return row
+
+
+def named_values(
+    ids: Sequence[int], names: Mapping[int, N], pairs: Set[int], first: int = 0
+) -> Iterator[tuple[int, N]]:
+    """Give where values begin, each with the subject that was named last before it.
+
+    That is whose value it is: in a finding, in thoughts, and in the answer behind thoughts that
+    end with the subject of the larger value.
+
+    Args:
+        ids: tokens.
+        names: subjects by their tokens, as they are to be given.
+        pairs: tokens of two digits; two of them in a row are a value.
+        first: where to begin.
+    """
+    named: N | None = None
+    for i in range(first, len(ids) - 1):
+        named = names.get(ids[i], named)
+        if named is not None and {ids[i], ids[i + 1]} <= pairs:
+            yield i, named
 
 
 def two_values(random: Random, subjects: Sequence[str], *, near: bool = False) -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from awm.agent.environment import AgentSettings, DocumentEnvironment, DrawnPages
-from awm.benchmarks.pocket_world import PocketCase, make_document
+from awm.benchmarks.pocket_world import PocketCase, comparison, make_document
 from awm.documents import RenderCache, RenderSettings
 from awm.memory import Finding
 from awm.models.chat import Message, text_message
@@ -96,11 +96,17 @@ def final_turn(case: PocketCase) -> str:
     """Write the turn that answers, with its thoughts where there are two values to compare."""
     if len(case.subjects) < 2:
         return case.answer
-    values = [
-        case.pages[page - 1].value(case.key) or ""
-        for page in case.evidence_pages[: len(case.subjects)]
-    ]
+    values = [case.pages[page - 1].value(case.key) or "" for page in case.evidence_pages]
     return f"{compared(case.subjects, values)}{case.answer}"
+
+
+def drilled_comparison(
+    key: str, subjects: Sequence[str], values: Sequence[str], *, wants_value: bool
+) -> tuple[str, str]:
+    """Give a question for the larger of two facts, and the reply with its thoughts."""
+    answer = max(values) if wants_value else larger(subjects, values)
+    question = comparison(key, subjects, wants_value=wants_value)
+    return question, compared(subjects, values) + answer
 
 
 def compared(subjects: Sequence[str], values: Sequence[str]) -> str:
@@ -187,8 +193,3 @@ def _slip_text(slip: Slip, case: PocketCase, note: Note, shown: Sequence[int]) -
         return whole.removesuffix("\n</tool_call>")
     unseen = next(page for page in range(1, len(case.pages) + 1) if page not in shown)
     return call_text("update_memory", page=unseen, finding=note.text)
-
-
-def evidence_is_shown(case: PocketCase, pages_shown: Sequence[int]) -> bool:
-    """Tell whether a retrieval has shown every page that the answer needs."""
-    return set(case.evidence_pages) <= set(pages_shown)
