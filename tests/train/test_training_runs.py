@@ -70,15 +70,6 @@ def curve(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
-@pytest.fixture
-def smoke_weights(policy_folder: Path) -> tuple[Path, str]:
-    """Give the shipped pocket policy and its reader, or the tiny ones where none is shipped."""
-    shipped = pocket_weights()
-    if (shipped / "policy" / "config.json").is_file():
-        return shipped / "policy", "pocket"
-    return policy_folder, "lexical"
-
-
 def config_of(policy_folder: Path, out: Path, **changes: Any) -> Path:
     settings = grpo_settings(
         policy_folder,
@@ -91,10 +82,8 @@ def config_of(policy_folder: Path, out: Path, **changes: Any) -> Path:
     return write_config(settings, out.with_suffix(".toml"))
 
 
-def test_a_killed_grpo_resumes_on_the_same_curve(
-    smoke_weights: tuple[Path, str], tmp_path: Path
-) -> None:
-    policy, reader = smoke_weights
+def test_a_killed_grpo_resumes_on_the_same_curve(tmp_path: Path) -> None:
+    policy, reader = pocket_weights() / "policy", "pocket"
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     said = awm_train("grpo", "--config", str(config_of(policy, straight)), "--reader", reader)
     assert "ok    sight" in said
@@ -119,10 +108,9 @@ def test_a_killed_grpo_resumes_on_the_same_curve(
     logged = {name for line in state["log_history"] for name in line}
     assert {"awm/share/unresolved_error", "awm/refused_calls", "awm/images"} <= logged
     assert {"eval_awm/final_accuracy", "eval_awm/memory_accuracy"} <= logged
-    if reader == "pocket":
-        steps = curve(straight, "steps.jsonl")
-        assert any(step["groups"]["n_groups_with_signal"] for step in steps)
-        assert weights(straight / "final") != weights(policy)
+    steps = curve(straight, "steps.jsonl")
+    assert any(step["groups"]["n_groups_with_signal"] for step in steps)
+    assert weights(straight / "final") != weights(policy)
 
 
 def weights(folder: Path) -> bytes:

@@ -20,6 +20,7 @@ from awm.cli.errors import ENDPOINT_ERROR, shown_errors
 from awm.cli.eval import default_cache_dir
 from awm.cli.settings import build_settings, merge, read_config
 from awm.cli.terminal import open_console, plain, plain_markup
+from awm.counted import counted
 from awm.documents import RenderCache, RenderSettings, open_document
 from awm.errors import ConfigError
 from awm.evaluate import EvalSettings
@@ -176,7 +177,7 @@ def _print(asked: _Asked, console: Console) -> None:
     console.print(f"[bold]Answer[/bold]   {plain_markup(answer)}", highlight=False)
     if episode.answer is None and episode.refusals:
         last = episode.refusals[-1]
-        calls = "1 call" if len(episode.refusals) == 1 else f"{len(episode.refusals)} calls"
+        calls = counted(len(episode.refusals), "call", "calls")
         console.print(
             f"[bold]Refused[/bold]  {calls}; the last, in turn {last.turn + 1}: "
             f"{plain_markup(last.message)}",

@@ -23,6 +23,7 @@ from awm.cli.errors import UNMEASURED, shown_errors
 from awm.cli.progress import ProgressBar
 from awm.cli.settings import build_settings, merge, read_config
 from awm.cli.terminal import open_console, plain
+from awm.counted import counted
 from awm.evaluate import EvalSettings, evaluate
 from awm.report.diagnosis_tables import print_readers, print_rollouts
 from awm.report.tables import print_summary
@@ -146,8 +147,9 @@ def evaluate_command(
     if json:
         typer.echo(orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
-        print_run(summary, open_console())
-        print_next(settings.run, open_console())
+        stdout = open_console()
+        print_run(summary, stdout)
+        print_next(settings.run, stdout)
     if summary.n_unmeasured or summary.n_unmeasured_rereadings:
         raise typer.Exit(UNMEASURED)
 
@@ -231,7 +233,7 @@ def _tell_problems(benchmark: Benchmark, console: Console) -> None:
     missing = benchmark.missing_documents
     if missing:
         n_questions = sum(p.n_questions for p in benchmark.problems if p.kind == "missing_document")
-        documents = "1 document is" if len(missing) == 1 else f"{len(missing)} documents are"
+        documents = counted(len(missing), "document is", "documents are")
         _tell(
             f"{documents} missing, so {n_questions} of {benchmark.n_dataset} questions are left "
             f"out: {', '.join(missing)}",

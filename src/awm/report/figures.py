@@ -55,12 +55,9 @@ def draw_simulation(
     figure = new_figure(9.6, 4.4)
     panels = figure.subplots(1, len(_PANEL_TITLES), sharey=True)
     for panel, (reward, title) in zip(panels, _PANEL_TITLES.items(), strict=True):
-        panel.set_title(title, fontsize=11)
-        panel.set_xlabel("p11, share of memory-supported correct trajectories")
+        head_panel(panel, title, "p11, share of memory-supported correct trajectories")
         panel.set_xlim(0, 1)
         panel.axhline(0, color="black", linewidth=0.8)
-        for spine in ("top", "right"):
-            panel.spines[spine].set_visible(False)
         _draw_cells(
             panel,
             [curve for curve in curves if curve.reward == reward],
@@ -69,8 +66,7 @@ def draw_simulation(
     panels[0].set_ylabel(f"expected advantage, G = {crossing.group_size}")
     if crossing.mixture is not None:
         _mark_crossing(panels[0], crossing.mixture.p11)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    add_legend(figure, panels[0])
     save_figure(figure, path)
 
 
@@ -83,6 +79,27 @@ def new_figure(width: float, height: float) -> Any:
     require("matplotlib", "figures")
     module = require("matplotlib.figure", "figures")
     return module.Figure(figsize=(width, height), layout="constrained")
+
+
+def head_panel(panel: Any, title: str, x_label: str) -> None:
+    """Give a panel its title and its x label, and take away the upper and the right line."""
+    panel.set_title(title, fontsize=11)
+    panel.set_xlabel(x_label)
+    for spine in ("top", "right"):
+        panel.spines[spine].set_visible(False)
+
+
+def add_legend(figure: Any, panel: Any) -> None:
+    """Put what a panel shows into one line below the panels."""
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=len(labels),
+        frameon=False,
+        fontsize=9,
+    )
 
 
 def save_figure(figure: Any, path: Path) -> None:

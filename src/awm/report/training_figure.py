@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from awm.report.figures import check_figure_path, new_figure, save_figure
+from awm.report.figures import (
+    add_legend,
+    check_figure_path,
+    head_panel,
+    new_figure,
+    save_figure,
+)
 from awm.train.metrics import TrainingRecord
 from awm.train.pocket_pool import Curve
 
@@ -33,33 +40,30 @@ def draw_training(curves: Sequence[Curve], path: Path) -> None:
     figure = new_figure(9.6, 3.4)
     panels = figure.subplots(1, len(_PANELS), sharey=True)
     for panel, (title, read) in zip(panels, _PANELS.items(), strict=True):
-        panel.set_title(title, fontsize=11)
-        panel.set_xlabel("step")
+        head_panel(panel, title, "step")
         panel.set_ylim(0, 1)
-        for spine in ("top", "right"):
-            panel.spines[spine].set_visible(False)
-        for arm, (label, color, marker) in _STYLES.items():
-            points: dict[int, list[float]] = {}
-            for curve in curves:
-                if curve.arm != arm:
-                    continue
-                known = [
-                    (record.step, value)
-                    for record in curve.records
-                    if (value := read(record)) is not None
-                ]
-                panel.plot(*zip(*known, strict=True), color=color, linewidth=0.8, alpha=0.45)
-                for step, value in known:
-                    points.setdefault(step, []).append(value)
-            means = [(step, fmean(values)) for step, values in sorted(points.items())]
-            panel.plot(
-                *zip(*means, strict=True),
-                color=color,
-                linewidth=2.2,
-                marker=marker,
-                markersize=4,
-                label=label,
-            )
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+        for arm in _STYLES:
+            _draw_arm(panel, arm, [curve for curve in curves if curve.arm == arm], read)
+    add_legend(figure, panels[0])
     save_figure(figure, path)
+
+
+def _draw_arm(
+    panel: Any, arm: str, curves: Sequence[Curve], read: Callable[[TrainingRecord], float | None]
+) -> None:
+    label, color, marker = _STYLES[arm]
+    points: dict[int, list[float]] = {}
+    for curve in curves:
+        known = [(r.step, value) for r in curve.records if (value := read(r)) is not None]
+        panel.plot(*zip(*known, strict=True), color=color, linewidth=0.8, alpha=0.45)
+        for step, value in known:
+            points.setdefault(step, []).append(value)
+    means = [(step, fmean(values)) for step, values in sorted(points.items())]
+    panel.plot(
+        *zip(*means, strict=True),
+        color=color,
+        linewidth=2.2,
+        marker=marker,
+        markersize=4,
+        label=label,
+    )

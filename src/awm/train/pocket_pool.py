@@ -31,8 +31,17 @@ from awm.runs import Journal, open_run
 from awm.train.metrics import TrainingRecord
 from awm.train.pocket import ARMS, Reproduction
 
-Scores = tuple[float | None, ...]
-FIGURES: tuple[str, ...] = ("accuracy", "memory_accuracy", "p_mmc")
+
+def _right(scores: Sequence[float | None]) -> list[float | None]:
+    return [None if score is None else float(score > 0) for score in scores]
+
+
+_RATIOS: dict[str, Callable[[ScoredRun], Ratio]] = {
+    "accuracy": lambda run: mean_ratio(_right(run.finals)),
+    "memory_accuracy": lambda run: mean_ratio(_right(run.memories)),
+    "p_mmc": lambda run: p_mmc_ratio(run.finals, run.memories),
+}
+FIGURES = tuple(_RATIOS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +216,6 @@ def _arm(
         },
         fmean(signals) if signals else None,
     )
-
-
-def _right(scores: Sequence[float | None]) -> Scores:
-    return tuple(None if score is None else float(score > 0) for score in scores)
-
-
-_RATIOS: dict[str, Callable[[ScoredRun], Ratio]] = {
-    "accuracy": lambda run: mean_ratio(_right(run.finals)),
-    "memory_accuracy": lambda run: mean_ratio(_right(run.memories)),
-    "p_mmc": lambda run: p_mmc_ratio(run.finals, run.memories),
-}
 
 
 def _gap(pair: Reproduction) -> float | None:
