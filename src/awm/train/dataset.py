@@ -43,6 +43,7 @@ class Selection:
 
     trajectories: tuple[Trajectory, ...]
     n_left_out: dict[str, int]
+    """By reason, the most frequent first."""
 
     def describe(self) -> str:
         """Say it in a line."""
@@ -78,7 +79,8 @@ class TrajectorySet:
                     continue
                 seen.add(key)
                 kept.append(trajectory)
-        self.selection = Selection(tuple(kept), dict(left_out))
+        ordered = sorted(left_out.items(), key=lambda reason: (-reason[1], reason[0]))
+        self.selection = Selection(tuple(kept), dict(ordered))
         if not kept:
             raise ConfigError(
                 f"nothing to imitate in {', '.join(str(path) for path in settings.runs)}: "
